@@ -1,0 +1,27 @@
+/* A small HTTP/1.1 client for tools (storm, health checks): keep-alive, one request of a connection
+ * at a time, on a loop. Not for the hot path of the services. */
+#pragma once
+
+#include "base/op.h"
+#include "base/str.h"
+#include "loop/loop.h"
+
+#define HTTP_CLIENT_BODY_MAX 16384
+
+struct http_client; /* one connection, reconnecting on demand */
+
+struct http_call {
+    struct op
+        op; /* rc 0: answered; ERR_UNAVAIL: not sent; ERR_UNCERTAIN: sent, no answer in time */
+    struct str request; /* the complete request, borrowed until on_done */
+    int status;         /* out */
+    struct str body;    /* out, valid during on_done only */
+    int64_t sent_us, answered_us;
+    struct op_space space;
+};
+
+struct http_client *http_client_new(struct loop *l, const char *host_port);
+bool http_client_busy(const struct http_client *c);
+void http_client_send(struct http_client *c, struct http_call *call); /* not while busy */
+void http_client_free(struct http_client *c); /* a call under way completes as ERR_UNCERTAIN,
+                                                 deferred; before loop_free */

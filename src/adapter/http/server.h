@@ -1,0 +1,88 @@
+/* An HTTP/1.1 server of one loop: keep-alive, pipelining (answered in order, one request of a
+ * connection at a time), llhttp with our own strict rules on top. Whatever two parsers could read
+ * differently is refused and the connection closed; nothing behind a bad request is executed.
+ * Absolute deadlines for header, body and response writing. */
+#pragma once
+
+#include "base/str.h"
+#include "core/uuid.h"
+#include "core/verdict.h"
+#include "loop/loop.h"
+
+struct http_exchange;
+struct http_service;
+
+struct http_route {
+    const char *method; /* "GET" (also answers HEAD) or "POST" */
+    const char
+        *pattern; /* "/v1/orders/{}": each {} matches one non-empty segment, given as params[0…] */
+    const char *name; /* metric label */
+    void (*on_request)(struct http_service *s, struct http_exchange *x);
+};
+
+#define HTTP_MAX_PARAMS 4
+
+/* One request being answered. Views are valid until it is answered. */
+struct http_exchange {
+    struct str method, path,
+        query; /* path: as sent, not percent-decoded; a path with % or // or a dot segment is 404 */
+    struct str params[HTTP_MAX_PARAMS];
+    struct str authorization, idempotency_key, content_type, traceparent,
+        tracestate; /* {NULL,0}: absent. A second one of
+     the first three is refused with 400 */
+    struct str body;
+    int64_t received_us;            /* monotonic: when its first byte was read */
+    const struct http_route *route; /* NULL in refusals before routing */
+    /* The client went away before the answer: x is dead after this call. Set by whoever answers
+     * later; may be NULL. */
+    void (*on_gone)(struct http_exchange *x);
+    void *viewer; /* whoever answers later: its own */
+};
+
+/* What is served, embedded in the program's struct. */
+struct http_service {
+    const struct http_route *routes;
+    int n_routes;
+};
+
+struct http_limits {
+    int64_t header_us, read_us, write_us,
+        idle_us; /* absolute: whole header; whole request; whole response; between requests */
+    int max_connections; /* above: accepted and closed at once, counted */
+    int max_header;      /* bytes of request line and headers: 431 (414 for the request line) */
+    int max_body;        /* 413 */
+};
+
+struct http_server;
+
+/* Listens on "127.0.0.1:8080", "[::1]:0", ":8080". reuse_port: several loops share the port. NULL
+ * with a message in err. */
+struct http_server *
+http_server_new(struct loop *l, const char *listen, bool reuse_port,
+                const struct http_limits *limits, struct http_service *service,
+                const char *metric_prefix /* "seckill_http" or "seckill_admin" */, char *err,
+                size_t err_cap);
+int http_server_port(const struct http_server *s);
+int http_server_connections(const struct http_server *s);
+int http_server_unanswered(const struct http_server *s); /* requests with their handler */
+/* Stops accepting: what waits in the accept queue is still taken in first, so that no client sees a
+ * reset. Idle connections get their next answer with Connection: close; on_drained when none is
+ * left or at the deadline, when the rest is cut. */
+void http_server_drain(struct http_server *s, int64_t deadline_us,
+                       void (*on_drained)(struct http_server *s, void *arg), void *arg);
+void http_server_free(struct http_server *s); /* cuts what is open */
+
+/* Answers; x must not be touched after. extra: complete header lines ("Location: /x\r\n") or
+ * {NULL,0}. */
+void http_respond(struct http_exchange *x, int status, struct str content_type, struct str extra,
+                  struct str body);
+/* application/problem+json of an answer, with Retry-After where it belongs; request_id may be NULL;
+ * detail may be NULL. */
+void http_problem(struct http_exchange *x, enum answer a, const struct uuid *request_id,
+                  const char *detail);
+/* The same with more members: `members` is raw JSON to append, e.g.
+ * `"order_id":"7","reservation_id":"…"`. */
+void http_problem_with(struct http_exchange *x, enum answer a, const struct uuid *request_id,
+                       const char *detail, struct str members);
+/* The loop it came in on. */
+struct loop *http_exchange_loop(const struct http_exchange *x);

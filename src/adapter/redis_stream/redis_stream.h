@@ -1,0 +1,19 @@
+/* The queue port on Redis Streams: one stream per item, one consumer group, a doorbell connection
+ * (XREAD BLOCK, consumes nothing) so that an idle worker costs nothing and a new event is seen at
+ * once. architecture 6. */
+#pragma once
+
+#include "adapter/redis/redis.h"
+#include "port/queue.h"
+
+struct redis_stream_config {
+    struct redis_config redis;
+    const char *group;    /* EVENT_GROUP */
+    const char *consumer; /* unique per life of a process */
+    int64_t lease_us;
+    int64_t trim_interval_us;
+    int max_in_hand; /* messages in memory at most: the caller's slots */
+};
+struct queue *redis_stream_new(struct loop *l, const struct redis_stream_config *c, char *err,
+                               size_t err_cap);
+void redis_stream_free(struct queue *q);

@@ -1,0 +1,32 @@
+/* The order event: the JSON body of seed 000 §8.3 (twelve fields and trace) plus epoch and seq; the
+ * same on each queue. Unknown fields are ignored, an older schema_version is consumed, a newer one
+ * is refused (and quarantined). */
+#pragma once
+
+#include "core/item.h"
+#include "core/uuid.h"
+
+#define EVENT_SCHEMA_VERSION 1
+#define EVENT_MAX_BYTES 4096
+#define EVENT_TRACE_MAX 512
+#define EVENT_TOPIC "seckill-order-events"
+#define EVENT_TAG_CREATE "ORDER_CREATE_REQUESTED"
+#define EVENT_GROUP "seckill-order-create-v1"
+
+struct event {
+    struct uuid message_id, request_id, reservation_id;
+    struct item item;
+    int64_t user_id, order_id;
+    int64_t created_at_us;           /* wall clock */
+    int schema_version, retry_count; /* retry_count: our own republishes */
+    struct item_version
+        version; /* 0,0 when the body is still to be completed by the reserve script */
+    struct str traceparent, tracestate; /* borrowed; "" when none */
+};
+
+/* Appends the body. With `open`, the closing `,"epoch":E,"seq":S}` is left out: the reserve script
+ * appends it, since only it knows them. */
+void event_encode(const struct event *e, bool open, struct strbuf *out);
+/* 0; ERR_INVALID with the reason (a static string) in *why. traceparent and tracestate point into
+ * body. */
+int event_decode(struct str body, struct event *out, const char **why);

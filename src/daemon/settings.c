@@ -1,0 +1,208 @@
+#include "daemon/settings.h"
+
+#include "adapter/yaml/yaml_conf.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+extern char **environ;
+
+#define AT(member) offsetof(struct settings, member)
+#define MS 1000
+#define S (INT64_C(1000) * 1000)
+#define MIN (60 * S)
+
+/* clang-format off */
+const struct conf_option settings_table[] = {
+    {"instance", CONF_STRING, AT(instance), "", 0, 64, .help = "name of this process in logs; empty: host name and pid"},
+    {"log.level", CONF_ENUM, AT(log_level), "info", .choices = "debug|info|warn|error", .help = "least level that is written"},
+
+    {"api.listen", CONF_STRING, AT(api.listen), "127.0.0.1:8080", 1, 256, .help = "address of the buyers' write path"},
+    {"api.admin_listen", CONF_STRING, AT(api.admin_listen), "127.0.0.1:8081", 1, 256, .help = "address of seckill-api's admin port"},
+    {"api.admin_token_file", CONF_STRING, AT(api.admin_token_file), "", 0, 500, .help = "bearer token for the admin ports; required when one is not on loopback"},
+    {"api.loops", CONF_INT, AT(api.loops), "0", 0, 256, .help = "event loops, each a thread; 0: one per core"},
+    {"api.max_inflight", CONF_INT, AT(api.max_inflight), "4096", 1, 1000000, .help = "requests being worked on in this process; above: 429 OVERLOADED"},
+    {"api.submit_timeout", CONF_DURATION, AT(api.submit_us), "90ms", 5 * MS, 10 * S, .help = "whole budget of POST /v1/orders"},
+    {"api.hold_timeout", CONF_DURATION, AT(api.hold_us), "25ms", 1 * MS, 10 * S, .help = "one try of the hold in Redis; with Redis Streams the publish is part of it and adds its time"},
+    {"api.publish_timeout", CONF_DURATION, AT(api.publish_us), "40ms", 1 * MS, 10 * S, .help = "publishing the order event"},
+    {"api.hint", CONF_BOOL, AT(api.hint), "true", .help = "refuse buyers of a sold-out item locally"},
+    {"api.hint_max_buyers", CONF_INT, AT(api.hint_max_buyers), "1000000", 0, 10000000, .help = "no hint for an item with more buyers than this"},
+    {"api.instance_id", CONF_INT, AT(api.instance_id), "-1", -1, 1023, .help = "instance number in order ids; -1: lease a free one in Redis"},
+    {"api.instance_lease", CONF_DURATION, AT(api.instance_lease_us), "15s", 1 * S, 10 * MIN, .help = "lease of the instance number"},
+    {"api.token_cache", CONF_INT, AT(api.token_cache), "262144", 0, 16777216, .help = "verified tokens remembered per loop"},
+    {"api.retry_percent", CONF_INT, AT(api.retry_percent), "5", 0, 100, .help = "second tries of the hold, as a share of the minute's requests"},
+    {"api.retry_floor", CONF_INT, AT(api.retry_floor), "10", 0, 100000, .help = "second tries a minute that are always allowed"},
+
+    {"query.listen", CONF_STRING, AT(query.listen), "127.0.0.1:8082", 1, 256, .help = "address of the buyers' read path"},
+    {"query.admin_listen", CONF_STRING, AT(query.admin_listen), "127.0.0.1:8083", 1, 256, .help = "address of query-api's admin port"},
+    {"query.loops", CONF_INT, AT(query.loops), "0", 0, 256, .help = "event loops, each a thread; 0: one per core"},
+    {"query.max_inflight", CONF_INT, AT(query.max_inflight), "4096", 1, 1000000, .help = "requests being worked on; above: 429 OVERLOADED"},
+    {"query.timeout", CONF_DURATION, AT(query.timeout_us), "500ms", 5 * MS, 30 * S, .help = "whole budget of a query"},
+    {"query.fallback_after", CONF_DURATION, AT(query.fallback_after_us), "2s", 0, 10 * MIN, .help = "a request that is unsettled for longer is looked up in PostgreSQL"},
+    {"query.pg_connections", CONF_INT, AT(query.pg_connections), "2", 1, 16, .help = "connections of query-api to PostgreSQL, apart from the worker's"},
+    {"query.pg_queue", CONF_INT, AT(query.pg_queue), "256", 1, 65536, .help = "look-ups waiting for one of them; above: 503"},
+    {"query.pg_timeout", CONF_DURATION, AT(query.pg_timeout_us), "400ms", 1 * MS, 30 * S, .help = "one look-up"},
+    {"query.pg_conninfo", CONF_STRING, AT(query.pg_conninfo), "", 0, 500, .secret = true, .help = "libpq connection string of query-api; empty: pg.conninfo"},
+
+    {"worker.admin_listen", CONF_STRING, AT(worker.admin_listen), "127.0.0.1:8084", 1, 256, .help = "address of order-worker's admin port"},
+    {"worker.workers", CONF_INT, AT(worker.workers), "32", 1, 4096, .help = "messages being worked on; with worker.queue the bound of what is in hand"},
+    {"worker.queue", CONF_INT, AT(worker.queue), "64", 0, 65536, .help = "messages received and waiting for work"},
+    {"worker.receive_max", CONF_INT, AT(worker.receive_max), "16", 1, 256, .help = "messages asked for at once while the backlog is small; grows with it up to worker.batch_max"},
+    {"worker.poll", CONF_DURATION, AT(worker.poll_us), "5s", 100 * MS, 60 * S, .help = "one long poll for messages"},
+    {"worker.receive_backoff_min", CONF_DURATION, AT(worker.backoff_min_us), "20ms", 1 * MS, 10 * S, .help = "first wait after a failed receive"},
+    {"worker.receive_backoff_max", CONF_DURATION, AT(worker.backoff_max_us), "1s", 1 * MS, 60 * S, .help = "longest wait after failed receives"},
+    {"worker.batch_max", CONF_INT, AT(worker.batch_max), "256", 1, 256, .help = "messages in one transaction; 1: one by one"},
+    {"worker.max_attempts", CONF_INT, AT(worker.max_attempts), "8", 1, 15, .help = "own failures of a message before it is quarantined"},
+    {"worker.tx_budget", CONF_DURATION, AT(worker.tx_budget_us), "800ms", 10 * MS, 60 * S, .help = "tries of one transaction, all together"},
+    {"worker.tx_attempts", CONF_INT, AT(worker.tx_attempts), "3", 1, 10, .help = "tries of one transaction"},
+    {"worker.retry_base", CONF_DURATION, AT(worker.retry_base_us), "20ms", 1 * MS, 10 * S, .help = "full jitter between tries: first bound"},
+    {"worker.retry_max", CONF_DURATION, AT(worker.retry_max_us), "200ms", 1 * MS, 10 * S, .help = "full jitter between tries: last bound"},
+    {"worker.retry_percent", CONF_INT, AT(worker.retry_percent), "5", 0, 100, .help = "retries as a share of the minute's transactions"},
+    {"worker.retry_floor", CONF_INT, AT(worker.retry_floor), "10", 0, 100000, .help = "retries a minute that are always allowed"},
+    {"worker.ack_attempts", CONF_INT, AT(worker.ack_attempts), "2", 1, 10, .help = "tries of an acknowledgement"},
+    {"worker.ack_retry_base", CONF_DURATION, AT(worker.ack_base_us), "10ms", 1 * MS, 1 * S, .help = "full jitter between them: first bound"},
+    {"worker.ack_retry_max", CONF_DURATION, AT(worker.ack_max_us), "50ms", 1 * MS, 1 * S, .help = "full jitter between them: last bound"},
+    {"worker.lease_margin", CONF_DURATION, AT(worker.lease_margin_us), "2s", 100 * MS, 60 * S, .help = "a message's deadline is its lease minus this"},
+    {"worker.breaker_threshold", CONF_INT, AT(worker.breaker_threshold), "5", 1, 1000, .help = "failures of PostgreSQL in a row that open the breaker"},
+    {"worker.breaker_cooldown", CONF_DURATION, AT(worker.breaker_cooldown_us), "500ms", 10 * MS, 60 * S, .help = "open for this long, then one probe"},
+    {"worker.relay_after", CONF_DURATION, AT(worker.relay_after_us), "200ms", 10 * MS, 60 * S, .help = "what is not settled in Redis by then is swept by the relay"},
+    {"worker.relay_interval", CONF_DURATION, AT(worker.relay_interval_us), "200ms", 10 * MS, 60 * S, .help = "time between sweeps"},
+    {"worker.relay_batch", CONF_INT, AT(worker.relay_batch), "256", 1, 1000, .help = "outbox rows per sweep"},
+    {"worker.recover_after", CONF_DURATION, AT(worker.recover_after_us), "5s", 100 * MS, 60 * MIN, .help = "a reservation unsettled for longer is looked at"},
+    {"worker.recover_interval", CONF_DURATION, AT(worker.recover_interval_us), "1s", 100 * MS, 10 * MIN, .help = "time between looks"},
+    {"worker.recover_unknown_age", CONF_DURATION, AT(worker.recover_unknown_age_us), "60s", 1 * S, 60 * MIN, .help = "publish again after this when the queue's age is not known (rule 31)"},
+    {"worker.recover_rate", CONF_INT, AT(worker.recover_rate), "200", 1, 100000, .help = "messages published again per second at most"},
+    {"worker.max_hold", CONF_DURATION, AT(worker.max_hold_us), "10m", 1 * S, 1440 * MIN, .help = "a reservation is voided after this, counted while PostgreSQL and the queue are usable"},
+    {"worker.max_republish", CONF_INT, AT(worker.max_republish), "5", 1, 100, .help = "publishes again before that, with an empty backlog"},
+    {"worker.items_refresh", CONF_DURATION, AT(worker.items_refresh_us), "1s", 50 * MS, 60 * S, .help = "how often the catalogue of items is read"},
+
+    {"http.header_timeout", CONF_DURATION, AT(http.header_us), "2s", 10 * MS, 60 * S, .help = "a request's whole header"},
+    {"http.read_timeout", CONF_DURATION, AT(http.read_us), "5s", 10 * MS, 120 * S, .help = "a whole request"},
+    {"http.write_timeout", CONF_DURATION, AT(http.write_us), "10s", 10 * MS, 120 * S, .help = "a whole response"},
+    {"http.idle_timeout", CONF_DURATION, AT(http.idle_us), "60s", 10 * MS, 60 * MIN, .help = "between requests of a connection"},
+    {"http.max_connections", CONF_INT, AT(http.max_connections), "10000", 1, 1000000, .help = "connections of a port; above: closed at once"},
+    {"http.max_header", CONF_SIZE, AT(http.max_header), "8KiB", 512, 32768, .help = "request line and headers; above: 431"},
+    {"http.max_body", CONF_SIZE, AT(http.max_body), "4KiB", 64, 4096, .help = "request body; above: 413"},
+
+    {"auth.keys", CONF_STRING, AT(auth.keys), "", 0, 500, .help = "kid=ALG:/path[,…]; ALG is HS256 (raw secret), RS256 or ES256 (public key, PEM)"},
+    {"auth.issuer", CONF_STRING, AT(auth.issuer), "seckill", 1, 256, .help = "required iss of a token"},
+    {"auth.audience", CONF_STRING, AT(auth.audience), "seckill", 1, 256, .help = "required aud of a token"},
+    {"auth.leeway", CONF_DURATION, AT(auth.leeway_us), "0", 0, 5 * MIN, .help = "tolerated clock difference for exp and nbf"},
+
+    {"redis.url", CONF_STRING, AT(redis.url), "redis://127.0.0.1:6379", 1, 500, .secret = true, .help = "redis://[user:password@]host:port[/db] or unix:///path"},
+    {"redis.dial_timeout", CONF_DURATION, AT(redis.dial_us), "500ms", 10 * MS, 60 * S, .help = "connecting"},
+    {"redis.reply_timeout", CONF_DURATION, AT(redis.reply_us), "60ms", 1 * MS, 60 * S, .help = "one command, where no shorter budget applies"},
+    {"redis.slot_timeout", CONF_DURATION, AT(redis.slot_us), "30ms", 1 * MS, 60 * S, .help = "waiting for a connection that is not up"},
+    {"redis.stall_timeout", CONF_DURATION, AT(redis.stall_us), "2s", 50 * MS, 60 * S, .help = "no reply at all for so long: the connection is given up"},
+    {"redis.backoff_min", CONF_DURATION, AT(redis.backoff_min_us), "20ms", 1 * MS, 60 * S, .help = "first wait before connecting again"},
+    {"redis.backoff_max", CONF_DURATION, AT(redis.backoff_max_us), "1s", 1 * MS, 60 * S, .help = "longest wait before connecting again"},
+    {"redis.max_pending", CONF_INT, AT(redis.max_pending), "16384", 16, 1048576, .help = "commands in one connection's pipeline at most"},
+    {"redis.allow_unsafe", CONF_BOOL, AT(redis.allow_unsafe), "false", .help = "start although Redis may lose or evict what it confirmed"},
+
+    {"queue.kind", CONF_ENUM, AT(queue.kind), "redis_stream", .choices = "redis_stream", .help = "where order events wait"},
+    {"queue.lease", CONF_DURATION, AT(queue.lease_us), "10s", 500 * MS, 10 * MIN, .help = "how long a message belongs to the worker that received it"},
+    {"queue.trim_interval", CONF_DURATION, AT(queue.trim_interval_us), "1s", 50 * MS, 10 * MIN, .help = "how often acknowledged events are trimmed"},
+
+    {"pg.conninfo", CONF_STRING, AT(pg.conninfo), "host=127.0.0.1 dbname=seckill user=seckill", 1, 500, .secret = true, .help = "libpq connection string of the primary"},
+    {"pg.connections", CONF_INT, AT(pg.connections), "3", 2, 4, .help = "connections of order-worker"},
+    {"pg.connect_timeout", CONF_DURATION, AT(pg.connect_us), "2s", 50 * MS, 60 * S, .help = "connecting"},
+    {"pg.lifetime", CONF_DURATION, AT(pg.lifetime_us), "30m", 1 * S, 1440 * MIN, .help = "a connection is replaced after this"},
+    {"pg.lifetime_jitter", CONF_DURATION, AT(pg.lifetime_jitter_us), "3m", 0, 60 * MIN, .help = "more or less by up to this"},
+    {"pg.ping_timeout", CONF_DURATION, AT(pg.ping_us), "1s", 10 * MS, 60 * S, .help = "the readiness check's round trip"},
+
+    {"drain.endpoints", CONF_DURATION, AT(drain.endpoints_us), "2s", 0, 60 * S, .help = "not ready, but still serving: balancers take the instance out"},
+    {"drain.http", CONF_DURATION, AT(drain.http_us), "20s", 0, 10 * MIN, .help = "finishing requests"},
+    {"drain.worker", CONF_DURATION, AT(drain.worker_us), "30s", 0, 10 * MIN, .help = "finishing messages in hand"},
+    {"drain.after_cancel", CONF_DURATION, AT(drain.after_cancel_us), "2s", 0, 60 * S, .help = "what was cancelled may still end"},
+
+    {"item.delivery_window", CONF_DURATION, AT(item.delivery_us), "24h", 1 * MIN, 30 * 1440 * MIN, .help = "an item's Redis keys live on after its end: for late messages"},
+    {"item.reconcile_window", CONF_DURATION, AT(item.reconcile_us), "24h", 1 * MIN, 30 * 1440 * MIN, .help = "and for reconciliation"},
+};
+/* clang-format on */
+const size_t settings_table_len = sizeof(settings_table) / sizeof(settings_table[0]);
+
+static int fail(const char *program, const char *err)
+{
+    fprintf(stderr, "%s: %s\n", program, err);
+    return 2;
+}
+
+static void print_help(const struct conf *c, const char *program, const char *usage)
+{
+    struct strbuf b;
+    strbuf_init(&b, 1 << 20);
+    conf_help(c, &b);
+    printf("%s\n"
+           "Settings: --config FILE (YAML; or SECKILL_CONFIG), then SECKILL_* variables, then flags; the later wins.\n"
+           "  --check-config  reads everything, prints what is in force, exits 0 if it is valid\n"
+           "  --version, --help\n\n" STR_FMT,
+           usage, STR_ARG(strbuf_str(&b)));
+    strbuf_deinit(&b);
+    (void)program;
+}
+
+/* Takes "--name" or, with a value, "--name VALUE" / "--name=VALUE" out of argv; NULL when it is not there. */
+static const char *take_word(int *argc, char **argv, const char *name, bool with_value)
+{
+    size_t len = strlen(name);
+    for (int i = 1; i < *argc; i++) {
+        int words = 0;
+        const char *value = "";
+        if (strcmp(argv[i], "--") == 0)
+            return NULL;
+        if (strcmp(argv[i], name) == 0) {
+            words = with_value ? 2 : 1;
+            value = with_value ? (i + 1 < *argc ? argv[i + 1] : NULL) : "";
+        } else if (with_value && strncmp(argv[i], name, len) == 0 && argv[i][len] == '=') {
+            words = 1;
+            value = argv[i] + len + 1;
+        }
+        if (words == 0)
+            continue;
+        if (value == NULL)
+            return "";
+        memmove(&argv[i], &argv[i + words], sizeof(argv[0]) * (size_t)(*argc - i - words + 1));
+        *argc -= words;
+        return value;
+    }
+    return NULL;
+}
+
+int settings_load(struct settings *s, struct conf *c, int *argc, char **argv, const char *program, const char *usage)
+{
+    char err[1024];
+    memset(s, 0, sizeof(*s));
+    conf_init(c, settings_table, settings_table_len, s);
+    if (take_word(argc, argv, "--help", false) || take_word(argc, argv, "-h", false)) {
+        print_help(c, program, usage);
+        return 0;
+    }
+    if (take_word(argc, argv, "--version", false)) {
+        printf("%s %s\n", program, SECKILL_VERSION);
+        return 0;
+    }
+    bool check = take_word(argc, argv, "--check-config", false) != NULL;
+    const char *file = take_word(argc, argv, "--config", true);
+    if (!file)
+        file = getenv("SECKILL_CONFIG");
+    if (file && yaml_conf_load(c, file, err, sizeof(err)) < 0)
+        return fail(program, err);
+    if (conf_set_env(c, environ, err, sizeof(err)) < 0 || conf_take_flags(c, argc, argv, err, sizeof(err)) < 0)
+        return fail(program, err);
+    if (s->instance[0] == 0) {
+        char host[64] = "localhost";
+        gethostname(host, sizeof(host) - 1);
+        snprintf(s->instance, sizeof(s->instance), "%.40s-%d", host, (int)getpid());
+    }
+    if (check) {
+        struct strbuf b;
+        strbuf_init(&b, 1 << 20);
+        conf_dump(c, &b);
+        printf(STR_FMT, STR_ARG(strbuf_str(&b)));
+        strbuf_deinit(&b);
+        return 0;
+    }
+    log_setup(program, s->instance, (enum log_level)s->log_level);
+    return -1;
+}

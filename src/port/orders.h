@@ -1,0 +1,133 @@
+/* The truth: orders in PostgreSQL. Blocking calls, made on crew threads only, each bounded by its
+ * ctx; one port per thread (it is one connection). rc < 0 as in err.h: ERR_UNAVAIL = not done;
+ * ERR_UNCERTAIN = the COMMIT's answer was lost: run the same ids again, the inbox decides;
+ * ERR_CONFLICT = 40001/40P01: redo the whole call; ERR_INVALID = own failure of the message(s)
+ * (rule 20). */
+#pragma once
+
+#include "base/ctx.h"
+#include "base/str.h"
+#include "core/event.h"
+#include "core/item.h"
+#include "core/uuid.h"
+#include "core/verdict.h"
+
+/* One message of the order function (section 5, rules 16–20). */
+enum orders_outcome {
+    ORDERS_CREATED,     /* a new order */
+    ORDERS_KNOWN,       /* settled before, in this or another life: verdict says how */
+    ORDERS_REJECTED,    /* now: verdict says why */
+    ORDERS_AGAIN,       /* the conflicting row vanished meanwhile: this message once more */
+    ORDERS_QUARANTINED, /* its inbox row says so: leave it (rule 25) */
+};
+struct orders_row {
+    /* in */
+    struct uuid message_id, request_id, reservation_id;
+    int64_t user_id, order_id, created_at_ms;
+    struct item_version version;
+    /* out */
+    enum orders_outcome outcome;
+    struct verdict verdict;
+    bool give_back;         /* for settle: this reservation's unit returns to Redis */
+    int64_t other_order_id; /* as in stock_settle_row */
+    struct uuid other_reservation_id, other_request_id;
+    int64_t outbox_id; /* to mark as settled; 0: none of this call's */
+};
+/* µs the function spent per step, for the metrics. */
+struct orders_timing {
+    int64_t inbox_us, orders_us, inventory_us, finish_us;
+};
+
+struct orders_inbox {
+    bool found;
+    struct uuid message_id;
+    char status[16]; /* COMPLETED, REJECTED, QUARANTINED */
+    struct verdict verdict;
+    int64_t order_id;
+};
+
+struct orders_order {
+    struct item item;
+    int64_t order_id, user_id, created_at_ms, updated_at_ms;
+    struct uuid request_id, reservation_id;
+    char status[16]; /* CREATED, PAYING, PAID, CANCELLED, CLOSED */
+};
+
+/* An outbox row that was not settled in Redis yet. */
+struct orders_unsettled {
+    int64_t outbox_id;
+    struct item item;
+    int64_t user_id;
+    struct uuid request_id, reservation_id;
+    struct verdict verdict;
+    bool give_back;
+    int64_t other_order_id;
+    struct uuid other_reservation_id, other_request_id;
+};
+
+struct orders_dead_letter {
+    bool decoded; /* false: no message_id; key is the broker's id (rule 24) */
+    struct uuid message_id, request_id, reservation_id;
+    int64_t user_id, order_id;
+    struct item item;
+    struct str broker_id, body, reason;
+    int deliveries;
+};
+
+struct orders_inventory {
+    int64_t total, sold, epoch;
+    bool warmed;
+};
+
+struct orders;
+struct orders_ops {
+    /* The order function over rows of one item, autocommitted. n = 0 is the breaker's probe (rule
+     * 21). */
+    int (*place)(struct orders *, const struct ctx *, struct item item, struct orders_row *rows,
+                 int n, struct orders_timing *timing);
+    /* Marks outbox rows as settled in Redis (one update). */
+    int (*mark_settled)(struct orders *, const struct ctx *, const int64_t *outbox_ids, int n);
+    /* Unsettled rows older than min_age_ms, oldest first, skipping locked ones: *n in: capacity,
+     * out: how many. */
+    int (*unsettled)(struct orders *, const struct ctx *, int64_t min_age_ms,
+                     struct orders_unsettled *rows, int *n);
+    /* The inbox rows of these messages, in the same order. */
+    int (*inbox)(struct orders *, const struct ctx *, const struct uuid *message_ids,
+                 struct orders_inbox *rows, int n);
+    /* The tombstone (rule 25): rc 0 voided now; 1 somebody settled it before: *row says how. One
+     * outbox row on void. */
+    int (*void_message)(struct orders *, const struct ctx *, struct item item,
+                        const struct orders_row *message, enum verdict_reason reason,
+                        struct orders_inbox *row);
+    /* Inbox QUARANTINED + dead_letters (decoded) or dead_letters only. rc 0 stored (or it is there
+     * already); 1 it was settled before: just ack. */
+    int (*quarantine)(struct orders *, const struct ctx *, const struct orders_dead_letter *dl);
+    /* Own failures of messages: adds one attempt each, returns the counts (consumer_attempt_log).
+     */
+    int (*count_attempts)(struct orders *, const struct ctx *, const struct uuid *message_ids,
+                          const char *error_kind, int *counts, int n);
+    /* Own failures on record so far, without adding. */
+    int (*attempts)(struct orders *, const struct ctx *, const struct uuid *message_ids,
+                    int *counts, int n);
+    /* Rule 23: "this life starts to run this suspect alone"; *dead_alone = lives that ended without
+     * clearing it. */
+    int (*suspect_begin)(struct orders *, const struct ctx *, const struct uuid *message_id,
+                         struct str life, int *dead_alone);
+    int (*suspect_clear)(struct orders *, const struct ctx *, const struct uuid *message_ids, int n,
+                         struct str life);
+    /* This life is alive (each 2 s; a life without a beat for 10 s has ended). */
+    int (*beat)(struct orders *, const struct ctx *, struct str life);
+    /* Reads for query-api. rc 0 found, 1 not there. */
+    int (*find_request)(struct orders *, const struct ctx *, struct item item, int64_t user_id,
+                        const struct uuid *request_id, struct orders_inbox *row,
+                        struct orders_order *order /* order_id 0: none */);
+    int (*find_order)(struct orders *, const struct ctx *, int64_t order_id,
+                      struct orders_order *order);
+    int (*inventory)(struct orders *, const struct ctx *, struct item item,
+                     struct orders_inventory *inv);
+    /* A round trip on the real path, for readiness: the order function with no rows. */
+    int (*probe)(struct orders *, const struct ctx *);
+};
+struct orders {
+    const struct orders_ops *ops;
+};
