@@ -21,12 +21,14 @@ struct event {
     int schema_version, retry_count; /* retry_count: our own republishes */
     struct item_version
         version; /* 0,0 when the body is still to be completed by the reserve script */
-    struct str traceparent, tracestate; /* borrowed; "" when none */
+    struct str traceparent,
+        tracestate; /* borrowed; "" when none, and when it is over EVENT_TRACE_MAX or would have to
+                     * be unescaped: a trace is never worth an order */
 };
 
-/* Appends the body. With `open`, the closing `,"epoch":E,"seq":S}` is left out: the reserve script
- * appends it, since only it knows them. */
+/* Appends the body, at most EVENT_MAX_BYTES. With `open`, the closing `,"epoch":E,"seq":S}` is left
+ * out: the reserve script appends it, since only it knows them. */
 void event_encode(const struct event *e, bool open, struct strbuf *out);
-/* 0; ERR_INVALID with the reason (a static string) in *why. traceparent and tracestate point into
- * body. */
+/* 0; ERR_INVALID with the reason (a static string) in *why: "schema_version" alone means a newer
+ * one, whatever else is wrong then. traceparent and tracestate point into body. */
 int event_decode(struct str body, struct event *out, const char **why);

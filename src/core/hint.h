@@ -15,8 +15,9 @@ struct hint_set {
     int64_t slots[]; /* user ids; 0 is free */
 };
 struct hint_set *hint_set_new(struct item item, struct item_version version,
-                              size_t n_max);            /* NULL: no memory */
-void hint_set_add(struct hint_set *s, int64_t user_id); /* before it is shared */
+                              size_t n_max); /* NULL: no memory */
+/* Before it is shared. False when it is full: the set lacks somebody and must be thrown away. */
+bool hint_set_add(struct hint_set *s, int64_t user_id);
 bool hint_set_has(const struct hint_set *s, int64_t user_id);
 struct hint_set *hint_set_ref(struct hint_set *s);
 void hint_set_unref(struct hint_set *s);
