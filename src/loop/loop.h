@@ -13,7 +13,7 @@ struct loop;
 
 /* Heap. NULL without descriptors or memory. */
 struct loop *loop_new(void);
-void loop_free(struct loop *l); /* nothing may be attached */
+void loop_free(struct loop *l); /* runs what was posted and deferred; nothing else may be attached */
 void loop_run(struct loop *l);  /* until loop_stop; may be called again */
 void loop_stop(struct loop *l); /* any thread */
 struct sched *loop_sched(struct loop *l);
@@ -24,12 +24,15 @@ static inline int64_t loop_now_us(struct loop *l)
 int64_t loop_wall_us(struct loop *l); /* wall clock, read once a turn */
 
 /* --- readiness of a descriptor (level-triggered) --- */
-enum { LOOP_READ = 1, LOOP_WRITE = 2 };
+/* LOOP_HANGUP stands alone: silent until the peer is gone altogether (reset, or closed in both directions); a peer that
+ * only ended its own sending is not. */
+enum { LOOP_READ = 1, LOOP_WRITE = 2, LOOP_HANGUP = 4 };
 struct loop_io {
     void (*on_ready)(struct loop_io *io, int what);
     int fd;
     void *impl; /* NULL when not attached */
     int want;
+    struct loop *loop; /* internal */
 };
 int loop_io_add(struct loop *l, struct loop_io *io, int fd, int want); /* 0 or ERR_OVERLOAD */
 void loop_io_want(struct loop *l, struct loop_io *io, int want); /* 0: keeps it attached, silent */
@@ -65,6 +68,7 @@ struct loop_signal {
     void (*on_signal)(struct loop_signal *s, int signo);
     int signo;
     void *impl;
+    struct loop *loop; /* internal */
 };
 int loop_signal_add(struct loop *l, struct loop_signal *s, int signo);
 void loop_signal_remove(struct loop *l, struct loop_signal *s);
