@@ -2,6 +2,7 @@
 
 #include "base/hash.h"
 #include "base/panic.h"
+#include <stdatomic.h>
 #include <stdlib.h>
 
 struct hint_set *hint_set_new(struct item item, struct item_version version, size_t n_max)
