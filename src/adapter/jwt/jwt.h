@@ -22,6 +22,7 @@ struct jwt_config {
     int64_t leeway_s;
     size_t cache_entries; /* 0: no cache; the memory is taken at once */
 };
+/* NULL: no memory, or no issuer or audience (under 512 bytes each), or a setup error of OpenSSL. */
 struct auth *jwt_new(const struct jwt_config *c);
 void jwt_free(struct auth *a);
 
