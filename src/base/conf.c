@@ -161,35 +161,41 @@ static const struct conf_option *find(const struct conf *c, struct str name, boo
     return NULL;
 }
 
-/* Names the options that begin like the unknown one, section by section, else the sections there
- * are. */
+static void add_word(struct strbuf *b, struct str word)
+{
+    if (b->len)
+        strbuf_add_str(b, STR(", "));
+    strbuf_add_str(b, word);
+}
+
+/* Names the options of the unknown one's section, or the sections if that is unknown too. */
 static int not_found(const struct conf *c, struct str name, char *err, size_t cap)
 {
-    char known[400];
-    struct strbuf b;
-    strbuf_init_fixed(&b, known, sizeof known - 1);
-    struct str section, last = {NULL, 0};
-    str_split(name, '.', &section);
-    bool any = false;
-    for (int pass = 0; pass < 2 && !any; pass++) {
-        for (size_t i = 0; i < c->n; i++) {
-            struct str word, rest = str_split(str_of(c->options[i].name), '.', &word);
-            if (pass == 0 ? !str_eq(word, section) : str_eq(word, last))
-                continue;
-            last = word;
-            if (any)
-                strbuf_add_str(&b, STR(", "));
-            strbuf_add_str(&b, pass == 0 ? rest : word);
-            any = true;
-        }
-        if (any && pass == 0)
-            return complain(ERR_NOTFOUND, err, cap, "unknown option %.*s; %.*s has: %.*s%s",
-                            (int)name.len, name.ptr, STR_ARG(section), (int)b.len, known,
-                            b.failed ? " …" : "");
+    char options[400], sections[200];
+    struct strbuf of_section, all;
+    struct str wanted;
+    strbuf_init_fixed(&of_section, options, sizeof options);
+    strbuf_init_fixed(&all, sections, sizeof sections);
+    str_split(name, '.', &wanted);
+    for (size_t i = 0; i < c->n; i++) {
+        struct str section, rest = str_split(str_of(c->options[i].name), '.', &section);
+        if (str_eq(section, wanted))
+            add_word(&of_section, rest);
+        size_t first = 0;
+        while (
+            !str_starts(str_of(c->options[first].name), (struct str){section.ptr, section.len + 1}))
+            first++;
+        if (first == i)
+            add_word(&all, section);
     }
-    return complain(ERR_NOTFOUND, err, cap, "unknown option %.*s; the sections are: %.*s%s",
-                    (int)name.len, name.ptr ? name.ptr : "", (int)b.len, known,
-                    b.failed ? " …" : "");
+    if (of_section.len)
+        return complain(ERR_NOTFOUND, err, cap,
+                        "unknown option " STR_FMT "; " STR_FMT " has: " STR_FMT "%s", STR_ARG(name),
+                        STR_ARG(wanted), STR_ARG(strbuf_str(&of_section)),
+                        of_section.failed ? ", …" : "");
+    return complain(ERR_NOTFOUND, err, cap,
+                    "unknown option " STR_FMT "; the sections are: " STR_FMT "%s", STR_ARG(name),
+                    STR_ARG(strbuf_str(&all)), all.failed ? ", …" : "");
 }
 
 static int set(struct conf *c, enum conf_source from, const struct conf_option *o, struct str value,
