@@ -78,6 +78,7 @@ enum answer {
     ANSWER_DUPLICATE_ORDER,        /* 409 */
     ANSWER_NOT_OPEN,               /* 409 */
     ANSWER_ENDED,                  /* 409 */
+    ANSWER_REQUEST_CLOSED,         /* 409: a replay of a request that ended without an order */
     ANSWER_CONTENT_TOO_LARGE,      /* 413 */
     ANSWER_URI_TOO_LONG,           /* 414 */
     ANSWER_UNSUPPORTED_MEDIA_TYPE, /* 415 */

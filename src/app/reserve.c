@@ -1,0 +1,336 @@
+#include "app/reserve.h"
+
+#include "base/log.h"
+#include "base/panic.h"
+#include <stdlib.h>
+
+struct reserve {
+    struct list link; /* of the pool's free flows */
+    struct flow flow;
+    struct reserve_pool *pool;
+    void *viewer;
+    struct reserve_answer answer;
+    struct stock_reserve hold;
+    int64_t deadline_us, first_give_up_us;
+    int rc;       /* the last try's */
+    bool watched; /* the viewer is there */
+    bool unknown; /* a try may have taken a unit without saying so */
+    char traceparent[RESERVE_TRACEPARENT_MAX];
+    char tracestate[EVENT_TRACE_MAX];
+};
+
+static struct reserve *reserve_of(struct flow *f)
+{
+    return container_of(f, struct reserve, flow);
+}
+
+/* --- what the buyer is told --- */
+
+enum answer reserve_answer_of_record(const struct reservation *found)
+{
+    if (found->status != RESERVATION_RELEASED)
+        return ANSWER_ACCEPTED; /* QUEUED, PROCESSING, or the order's state: all in the body */
+    switch (found->verdict.reason) {
+    case REASON_PG_STOCK_EXHAUSTED:
+        return ANSWER_SOLD_OUT;
+    case REASON_ONE_USER_ONE_ORDER:
+        return ANSWER_DUPLICATE_ORDER; /* settle put the existing order's ids into the record */
+    case REASON_IDEMPOTENCY_KEY_REUSED:
+        return ANSWER_IDEMPOTENCY_KEY_REUSED;
+    case REASON_NONE:
+    case REASON_ID_COLLISION:
+    case REASON_VOID:
+    case REASON_GIVEN_UP:
+    case REASON_LOST_RESERVATION:
+    case REASON_LOST_ORDER:
+    case REASON_CANCELLED:
+    case REASON_EXPIRED:
+    case REASON_CLOSED:
+    case REASONS:
+        break;
+    }
+    return ANSWER_REQUEST_CLOSED; /* over, without an order: state and reason are in the body */
+}
+
+static void tell_record(struct reserve *r, enum answer a)
+{
+    const struct reservation *found = &r->hold.found;
+    r->answer.answer = a;
+    r->answer.verdict = found->verdict;
+    r->answer.request_id = a == ANSWER_ACCEPTED ? r->hold.request_id : found->request_id;
+    r->answer.reservation_id = found->reservation_id;
+    r->answer.order_id = found->order_id;
+}
+
+static void tell_replay(struct reserve *r)
+{
+    /* Rule 13: a second try meets what the first one did. That is no replay. */
+    bool own = uuid_eq(&r->hold.found.reservation_id, &r->hold.reservation_id);
+    tell_record(r, reserve_answer_of_record(&r->hold.found));
+    r->answer.replayed = !own;
+    metric_add(own ? r->pool->count.created : r->pool->count.replayed, 1);
+}
+
+static enum answer answer_of_refusal(const struct reserve *r)
+{
+    switch (r->rc) {
+    case STOCK_SOLD_OUT:
+        return ANSWER_SOLD_OUT;
+    case STOCK_NO_ITEM: /* rule 34: listed without meta, or no list at all: lost, not absent */
+        return r->hold.listed ? ANSWER_DEPENDENCY_UNAVAILABLE : ANSWER_NOT_FOUND;
+    case STOCK_TOO_LATE:
+        return ANSWER_TIMEOUT;
+    case STOCK_NOT_OPEN:
+        return ANSWER_NOT_OPEN;
+    case STOCK_ENDED:
+        return ANSWER_ENDED;
+    case STOCK_PAUSED:
+        return ANSWER_PAUSED;
+    default:
+        return ANSWER_INTERNAL_ERROR;
+    }
+}
+
+/* Whether the last answer, which took no unit, also holds for an earlier try of unknown outcome:
+ * only if it was asked after that try's own deadline, past which the script takes nothing. */
+static bool speaks_for_both(const struct reserve *r)
+{
+    return !r->unknown || (r->rc >= 0 && r->hold.sent_us >= r->first_give_up_us);
+}
+
+static void decide(struct reserve *r)
+{
+    if (r->rc == STOCK_CREATED) {
+        tell_record(r, ANSWER_ACCEPTED);
+        metric_add(r->pool->count.created, 1);
+    } else if (r->rc == STOCK_REPLAY) {
+        tell_replay(r);
+    } else if (!speaks_for_both(r)) {
+        /* Never a refusal, and never ACCEPTED: the same key asked again will tell. */
+        r->answer.answer = r->rc == ERR_INTERNAL ? ANSWER_INTERNAL_ERROR : ANSWER_TIMEOUT;
+        if (r->watched)
+            metric_add(r->pool->count.unknown, 1);
+    } else if (r->rc == STOCK_DUPLICATE) {
+        tell_record(r, ANSWER_DUPLICATE_ORDER);
+        metric_add(r->pool->count.duplicate, 1);
+    } else if (r->rc < 0) {
+        r->answer.answer = answer_of_err(r->rc);
+    } else {
+        r->answer.answer = answer_of_refusal(r);
+        if (r->answer.answer == ANSWER_SOLD_OUT)
+            metric_add(r->pool->count.sold_out, 1);
+    }
+}
+
+/* --- the states --- */
+
+static void on_held(struct op *op, int rc);
+
+static enum flow_result try_hold(struct reserve *r)
+{
+    struct reserve_pool *p = r->pool;
+    int64_t until = p->sched->now_us + p->try_us;
+    r->hold.op.on_done = on_held;
+    r->hold.op.deadline_us = until < r->deadline_us ? until : r->deadline_us;
+    /* A try that nobody waits for any more takes no unit. */
+    r->hold.give_up_us = r->hold.op.deadline_us;
+    p->stock->ops->reserve(p->stock, &r->hold);
+    return FLOW_WAIT;
+}
+
+static enum flow_result step_admit(struct flow *f)
+{
+    struct reserve *r = reserve_of(f);
+    int64_t wall_ms = r->hold.created_at_us / 1000;
+    r->hold.reservation_id = uuid_v7(wall_ms, r->pool->rng);
+    r->hold.message_id = uuid_v7(wall_ms, r->pool->rng);
+    retry_budget_call(r->pool->budget, r->pool->sched->now_us);
+    flow_goto(f, RESERVE_HOLD);
+    return FLOW_NEXT;
+}
+
+static enum flow_result step_hold(struct flow *f)
+{
+    struct reserve *r = reserve_of(f);
+    try_hold(r);
+    r->first_give_up_us = r->hold.give_up_us;
+    return FLOW_WAIT;
+}
+
+static enum flow_result step_hold_again(struct flow *f)
+{
+    struct reserve *r = reserve_of(f);
+    metric_add(r->pool->count.again, 1);
+    return try_hold(r);
+}
+
+/* Rules 13 and 15: what is unknown, and what was too late although there is time, is asked once
+ * more with the same ids. */
+static bool worth_again(const struct reserve *r)
+{
+    int64_t now = r->pool->sched->now_us;
+    return r->flow.state == RESERVE_HOLD && r->watched &&
+           (err_is_unknown(r->rc) || r->rc == STOCK_TOO_LATE) &&
+           r->deadline_us - now >= RESERVE_LEAST_TRY_US &&
+           retry_budget_take(r->pool->budget, now); /* rule 32 */
+}
+
+static void on_held(struct op *op, int rc)
+{
+    struct reserve *r = container_of(op, struct reserve, hold.op);
+    struct reserve_pool *p = r->pool;
+    r->rc = rc;
+    if (err_is_unknown(rc))
+        r->unknown = true;
+    if (rc >= 0 && rc != STOCK_NO_ITEM)
+        hints_saw(p->hints, r->hold.item, r->hold.version, rc == STOCK_SOLD_OUT, r->hold.sent_us,
+                  p->sched->now_us);
+    flow_goto(&r->flow, worth_again(r) ? RESERVE_HOLD_AGAIN : RESERVE_ANSWER);
+    flow_resume(&r->flow);
+}
+
+static void log_unknown(const struct reserve *r)
+{
+    static struct log_limit limit;
+    uint64_t more;
+    if (!log_allowed(&limit, r->pool->sched->now_us, &more))
+        return;
+    char request_id[UUID_TEXT], reservation_id[UUID_TEXT];
+    uuid_format(&r->hold.request_id, request_id);
+    uuid_format(&r->hold.reservation_id, reservation_id);
+    log_warn("outcome of a hold is unknown", LOG_Z("error_kind", err_name(r->rc)),
+             LOG_S("request_id", ((struct str){request_id, UUID_TEXT})),
+             LOG_S("reservation_id", ((struct str){reservation_id, UUID_TEXT})),
+             LOG_I("activity_id", r->hold.item.activity_id), LOG_I("sku_id", r->hold.item.sku_id),
+             LOG_I("suppressed", (int64_t)more));
+}
+
+static enum flow_result step_answer(struct flow *f)
+{
+    struct reserve *r = reserve_of(f);
+    decide(r);
+    if (r->unknown && r->rc < 0 && r->watched)
+        log_unknown(r);
+    if (r->watched)
+        r->pool->on_answer(r->pool, r->viewer, &r->answer);
+    return FLOW_DONE;
+}
+
+static void on_end(struct flow *f)
+{
+    struct reserve *r = reserve_of(f);
+    struct reserve_pool *p = r->pool;
+    /* The one used last is the one whose memory is still in the cache. */
+    list_push_front(&p->free, &r->link);
+    p->busy--;
+    if (p->busy == 0 && p->on_idle)
+        p->on_idle(p);
+}
+
+static const struct flow_state states[RESERVE_STATES] = {
+    [RESERVE_ADMIT] = {"ADMIT", FLOW_TO(RESERVE_HOLD), step_admit},
+    [RESERVE_HOLD] = {"HOLD", FLOW_TO(RESERVE_HOLD_AGAIN) | FLOW_TO(RESERVE_ANSWER), step_hold},
+    [RESERVE_HOLD_AGAIN] = {"HOLD_AGAIN", FLOW_TO(RESERVE_ANSWER), step_hold_again},
+    [RESERVE_ANSWER] = {"ANSWER", 0, step_answer},
+};
+struct flow_kind reserve_kind = {
+    .name = "reserve", .states = RESERVE_STATES, .state = states, .on_end = on_end};
+
+/* --- the pool --- */
+
+int reserve_pool_init(struct reserve_pool *p, int n)
+{
+    p->flows = calloc((size_t)n, sizeof(p->flows[0]));
+    if (!p->flows)
+        return ERR_OVERLOAD;
+    list_init(&p->free);
+    for (int i = n; i-- > 0;) {
+        p->flows[i].pool = p;
+        list_push_front(&p->free, &p->flows[i].link);
+    }
+    p->n = n;
+    p->busy = 0;
+    p->count.created = metric_counter("seckill_reservation_created_total",
+                                      "units reserved by requests of this process", NULL);
+    p->count.replayed = metric_counter("seckill_duplicate_request_total",
+                                       "requests whose key was known already", NULL);
+    p->count.duplicate = metric_counter("seckill_duplicate_user_total",
+                                        "requests of buyers who hold a unit already", NULL);
+    p->count.sold_out =
+        metric_counter("seckill_sold_out_total", "requests refused because nothing is left", NULL);
+    p->count.overload =
+        metric_counter("seckill_admission_rejected_total",
+                       "requests refused before any work, by reason", "reason=\"overloaded\"");
+    p->count.canceled = metric_counter("seckill_client_canceled_total",
+                                       "clients that left before their hold was confirmed", NULL);
+    p->count.again = metric_counter("seckill_hold_retries_total",
+                                    "second tries of a hold with the same ids", NULL);
+    p->count.unknown = metric_counter("seckill_hold_unknown_total",
+                                      "holds whose outcome stayed unknown: 504", NULL);
+    return 0;
+}
+
+void reserve_pool_deinit(struct reserve_pool *p)
+{
+    if (p->busy)
+        panic("reserve: pool freed with %d flows under way", p->busy);
+    free(p->flows);
+    p->flows = NULL;
+}
+
+static struct str keep(char *room, size_t cap, struct str s)
+{
+    if (s.len == 0 || s.len > cap)
+        return STR("");
+    memcpy(room, s.ptr, s.len);
+    return (struct str){room, s.len};
+}
+
+int reserve_submit(struct reserve_pool *p, const struct reserve_request *q, void *viewer,
+                   struct reserve **out)
+{
+    int64_t now = p->sched->now_us, order_id;
+    if (hints_decide(p->hints, q->item, q->user_id, now) == HINT_REFUSE) {
+        metric_add(p->count.sold_out, 1);
+        return RESERVE_HINTED_SOLD_OUT;
+    }
+    if (now >= q->received_us + p->submit_us)
+        return ERR_DEADLINE;
+    if (list_empty(&p->free)) {
+        metric_add(p->count.overload, 1);
+        return ERR_OVERLOAD;
+    }
+    int rc = order_id_next(p->ids, q->wall_us / 1000, now, &order_id);
+    if (rc < 0)
+        return rc;
+
+    struct reserve *r = container_of(list_pop_front(&p->free), struct reserve, link);
+    p->busy++;
+    r->viewer = viewer;
+    r->watched = true;
+    r->unknown = false;
+    r->deadline_us = q->received_us + p->submit_us;
+    r->answer = (struct reserve_answer){.request_id = q->request_id};
+    r->hold.item = q->item;
+    r->hold.user_id = q->user_id;
+    r->hold.order_id = order_id;
+    r->hold.request_id = q->request_id;
+    r->hold.created_at_us = q->wall_us;
+    r->hold.traceparent = keep(r->traceparent, sizeof(r->traceparent), q->traceparent);
+    r->hold.tracestate = r->hold.traceparent.len
+                             ? keep(r->tracestate, sizeof(r->tracestate), q->tracestate)
+                             : STR("");
+    if (out)
+        *out = r;
+    flow_start(&r->flow, &reserve_kind, RESERVE_ADMIT);
+    return RESERVE_STARTED;
+}
+
+void reserve_gone(struct reserve *r)
+{
+    r->watched = false;
+    r->viewer = NULL;
+    /* It waits, so its state is a hold: on_held comes, with what became of it. */
+    metric_add(r->pool->count.canceled, 1);
+    r->pool->stock->ops->cancel(r->pool->stock, &r->hold.op);
+}

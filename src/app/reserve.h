@@ -1,0 +1,114 @@
+/* The reserve flow: one buyer's request for one unit (architecture 7, rules 13–15, 32).
+ *
+ *   reserve_submit ─ sold out by the hint, no slot, no ids, no time ──► refused at once, no flow
+ *        │
+ *      ADMIT ──► HOLD ─ unknown, or too late by the store's clock ──► HOLD_AGAIN ──► ANSWER
+ *                 │                                                     ▲
+ *                 └────────── every other result ───────────────────────┼──────────────┘
+ *                                            the same ids, once, if time and retry budget allow
+ *
+ * ADMIT takes a slot and mints the ids. HOLD and HOLD_AGAIN each wait for one call of the stock
+ * port; with Redis Streams that call publishes the event, too, so one try may take hold_timeout +
+ * publish_timeout. (On a queue that is not the store's, PUBLISH and MARK stand between the holds
+ * and ANSWER: they come with that queue.) ANSWER tells the viewer, if there still is one.
+ *
+ * The viewer (an HTTP exchange) only looks on: before the hold is confirmed its leaving cancels the
+ * call, after that the flow has nothing left to do but end.
+ *
+ * Invariant: however often it asks, a flow asks for one unit: both tries carry the same request,
+ * reservation, message and order id. The stock port has the operation exactly in HOLD and
+ * HOLD_AGAIN. ACCEPTED is answered only after a record was seen; a refusal only if no try can have
+ * taken a unit or still take one (rule 14); everything else is TIMEOUT.
+ *
+ * One pool a loop, with a fixed number of flows: the admission semaphore, which never waits. No
+ * allocation per request. One thread. */
+#pragma once
+
+#include "app/hint.h"
+#include "base/flow.h"
+#include "base/metric.h"
+#include "base/sched.h"
+#include "core/order_id.h"
+#include "core/retry.h"
+#include "port/stock.h"
+
+/* A second try with less time than this is not made. */
+#define RESERVE_LEAST_TRY_US 1000
+#define RESERVE_TRACEPARENT_MAX 64
+
+enum reserve_state {
+    RESERVE_ADMIT,
+    RESERVE_HOLD,
+    RESERVE_HOLD_AGAIN,
+    RESERVE_ANSWER,
+    RESERVE_STATES
+};
+
+struct reserve_request {
+    struct item item;
+    int64_t user_id;
+    struct uuid request_id; /* the Idempotency-Key */
+    int64_t received_us;    /* monotonic: the budget runs from here */
+    int64_t wall_us;
+    struct str traceparent, tracestate; /* copied; what is too long is dropped */
+};
+
+/* What the buyer is told. */
+struct reserve_answer {
+    enum answer answer;
+    bool replayed; /* an earlier request's result: Idempotent-Replayed: true */
+    /* ANSWER_ACCEPTED: what state the request is in; a released replay: what it came to. */
+    struct verdict verdict;
+    /* With ACCEPTED and DUPLICATE_ORDER (there: of the unit that the buyer holds); order_id 0:
+     * there is nothing to tell. */
+    struct uuid request_id, reservation_id;
+    int64_t order_id;
+};
+
+struct reserve;
+
+struct reserve_pool {
+    /* set by the owner before reserve_pool_init; all borrowed */
+    struct stock *stock;
+    struct sched *sched;
+    struct order_id_source *ids;
+    struct rng *rng;
+    struct retry_budget *budget;
+    struct hints *hints;
+    int64_t submit_us; /* the whole budget */
+    int64_t try_us;    /* one try of the hold: hold + publish timeout with Redis Streams */
+    void (*on_answer)(struct reserve_pool *p, void *viewer, const struct reserve_answer *a);
+    void (*on_idle)(struct reserve_pool *p); /* the last flow ended; may be NULL */
+
+    /* internal */
+    struct reserve *flows;
+    struct list free;
+    int n, busy;
+    struct {
+        struct metric *created, *replayed, *duplicate, *sold_out, *overload, *canceled, *again,
+            *unknown;
+    } count;
+};
+
+/* Takes the memory for n flows: 0, or ERR_OVERLOAD without it. */
+int reserve_pool_init(struct reserve_pool *p, int n);
+void reserve_pool_deinit(struct reserve_pool *p); /* no flow may be under way */
+static inline int reserve_pool_busy(const struct reserve_pool *p)
+{
+    return p->busy;
+}
+
+enum { RESERVE_STARTED = 0, RESERVE_HINTED_SOLD_OUT = 1 };
+/* Starts a flow; *out (may be NULL) is it. on_answer comes later, exactly once unless the viewer
+ * left. Otherwise nothing was started: RESERVE_HINTED_SOLD_OUT; ERR_OVERLOAD (no free flow),
+ * ERR_UNAVAIL (no order ids, rule 38), ERR_DEADLINE (no time left). */
+int reserve_submit(struct reserve_pool *p, const struct reserve_request *q, void *viewer,
+                   struct reserve **out);
+/* The viewer left: on_answer will not come. */
+void reserve_gone(struct reserve *r);
+
+/* What a replay of a request answers (the one table of it). */
+enum answer reserve_answer_of_record(const struct reservation *found);
+
+/* For tests and logs. */
+extern struct flow_kind reserve_kind;
