@@ -36,16 +36,17 @@ enum conf_source { CONF_DEFAULT, CONF_FILE, CONF_ENV, CONF_FLAG };
 /* Sets the defaults (a bad default is a bug: aborts). */
 void conf_init(struct conf *c, const struct conf_option *options, size_t n, void *settings);
 void conf_deinit(struct conf *c);
-/* Sets one option by its name. 0, or ERR_NOTFOUND / ERR_INVALID with a message of what is wrong in
- * err. */
+/* Sets one option by its name. 0, or ERR_NOTFOUND / ERR_INVALID with a message of what is wrong and
+ * what is allowed in err; a file that sets an option twice is ERR_INVALID. A weaker source than the
+ * one that has set the option is checked and changes nothing, so the order of the calls is free. */
 int conf_set(struct conf *c, enum conf_source from, struct str name, struct str value, char *err,
              size_t err_cap);
 /* Every SECKILL_* variable of the table; an unknown SECKILL_ variable is no error (others use the
  * prefix too), an ill value is. */
 int conf_set_env(struct conf *c, char **environ_, char *err, size_t err_cap);
 /* Takes every "--name=value" and "--name value" whose name has a dot and is in the table out of
- * argv (compacting it); an unknown dotted flag is ERR_NOTFOUND. Words without a dot are left to the
- * program. */
+ * argv (compacting it); an unknown dotted flag is ERR_NOTFOUND. In a flag's name '-' may stand for
+ * '_'; "--" ends the flags. Words without a dot are left to the program. */
 int conf_take_flags(struct conf *c, int *argc, char **argv, char *err, size_t err_cap);
 /* Help text, "# name (type, default, bounds)\n…", for --help. */
 void conf_help(const struct conf *c, struct strbuf *out);

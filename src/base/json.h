@@ -2,7 +2,8 @@
  *
  * Why our own: it stands on the hot path (order body, order event), see docs/decisions. The reader
  * refuses all of JSONTestSuite's n_ cases and takes all its y_ cases. Duplicate keys are the
- * caller's to refuse: it knows its keys, and a bit for each one seen is all it takes. */
+ * caller's to refuse: it knows its keys, and a bit for each one seen is all it takes.
+ * jansson.h names some of the same constants: no file can include both. */
 #pragma once
 
 #include "base/str.h"

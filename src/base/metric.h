@@ -19,7 +19,8 @@ struct metric *metric_histogram(const char *name, const char *help, const char *
 void metric_add(struct metric *m, uint64_t n);      /* counter */
 void metric_set(struct metric *m, int64_t value);   /* gauge */
 void metric_gauge_add(struct metric *m, int64_t d); /* gauge */
-/* A gauge whose value is not known: it is left out of the rendering (unknown is never zero). */
+/* A gauge whose value is not known: it is left out of the rendering (unknown is never zero). So is
+ * a gauge that was never set or added to: one that starts at zero is set to zero. */
 void metric_set_unknown(struct metric *m);
 void metric_observe_us(struct metric *m, int64_t us); /* histogram in seconds */
 void metric_observe(struct metric *m, double v);      /* histogram of something else */

@@ -16,5 +16,6 @@ int parse_duration_us(struct str s, int64_t *out);
 int parse_size(struct str s, int64_t *out);
 /* "2026-06-25T12:00:00Z" with optional fraction and optional ±hh:mm; milliseconds since 1970. */
 int parse_time_ms(struct str s, int64_t *out);
-/* Writes "2026-06-25T12:00:00.123Z" (24 bytes, not terminated); returns 24. Years 1970–9999. */
+/* Writes "2026-06-25T12:00:00.123Z" (24 bytes, not terminated); returns 24. Years 1970–9999;
+ * what lies outside is written as the nearest end. */
 size_t parse_format_time_ms(char *dst, int64_t ms);
