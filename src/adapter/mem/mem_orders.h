@@ -1,0 +1,62 @@
+/* The orders port in memory: the order function's outcomes (rules 16–20, 25) in plain C, for flow
+ * tests. Not for production.
+ *
+ * Calls are plain functions: they return at once, and the virtual time that they would have taken
+ * adds up until mem_orders_take_us (mem_jobs delivers its completion that much later). For the port
+ * "now" is the clock plus that time: a fault that makes a call longer than its ctx allows is
+ * ERR_UNCERTAIN; an ended ctx is ERR_DEADLINE or ERR_CANCELED, not done. Several ports on one
+ * store, and calls from several threads, are fine: a mutex. */
+#pragma once
+
+#include "adapter/mem/mem_clock.h"
+#include "adapter/mem/mem_fault.h"
+#include "port/orders.h"
+
+enum mem_orders_op {
+    MEM_ORDERS_PLACE,
+    MEM_ORDERS_MARK_SETTLED,
+    MEM_ORDERS_UNSETTLED,
+    MEM_ORDERS_INBOX,
+    MEM_ORDERS_VOID,
+    MEM_ORDERS_QUARANTINE,
+    MEM_ORDERS_COUNT_ATTEMPTS,
+    MEM_ORDERS_ATTEMPTS,
+    MEM_ORDERS_SUSPECT_BEGIN,
+    MEM_ORDERS_SUSPECT_CLEAR,
+    MEM_ORDERS_BEAT,
+    MEM_ORDERS_FIND_REQUEST,
+    MEM_ORDERS_FIND_ORDER,
+    MEM_ORDERS_INVENTORY,
+    MEM_ORDERS_PROBE, /* place with n = 0 counts as this one too */
+    MEM_ORDERS_OPS
+};
+
+struct mem_db;
+
+struct mem_db *mem_db_new(const struct sched *sched, int64_t call_us /* 0: 2 ms */);
+void mem_db_free(struct mem_db *db); /* after its ports */
+
+struct orders *mem_orders_new(struct mem_db *db);
+void mem_orders_free(struct orders *o);
+struct mem_faults *mem_orders_faults(struct orders *o);
+/* The virtual time that the calls on this port took since this was last asked. */
+int64_t mem_orders_take_us(struct orders *o);
+
+/* Straight access for tests. */
+void mem_db_put_item(struct mem_db *db, struct item item, int64_t total, int64_t epoch);
+/* Every batch with this message fails with rc (ERR_INVALID: its own fault; ERR_UNAVAIL: not) until
+ * rc 0 is set. */
+void mem_db_poison(struct mem_db *db, const struct uuid *message_id, int rc);
+/* The outcome of a buyer's cancel, an expiry or a closing: order CANCELLED/CLOSED, sold − 1, one
+ * outbox row. rc 0; 1: not active any more. */
+int mem_db_cancel(struct mem_db *db, int64_t order_id, enum verdict_reason reason);
+int mem_db_pay(struct mem_db *db, int64_t order_id); /* rc 0; 1: not active */
+void mem_db_replay(struct mem_db *db,
+                   const struct uuid *message_id); /* rule 25: deletes a QUARANTINED inbox row */
+int64_t mem_db_sold(struct mem_db *db, struct item item);
+int mem_db_active_orders(struct mem_db *db, struct item item);
+int mem_db_dead_letters(struct mem_db *db);
+int mem_db_unsettled(struct mem_db *db);
+/* Each: sold = active orders <= total; at most one active order per user; one inbox row per
+ * message. NULL when all hold, else what does not. */
+const char *mem_db_audit(struct mem_db *db);

@@ -1,0 +1,78 @@
+/* The stock port in memory, on a virtual clock: the rules A of rules.md in plain C, for flow tests.
+ * Not for production.
+ *
+ * An operation arrives half its latency after it was submitted, is applied then, and answers the
+ * other half later; never inside the submitting call. When op.deadline_us comes first it is
+ * ERR_UNCERTAIN, and what was sent is still applied. A deadline in the past is ERR_DEADLINE, not
+ * done. Cancelled in the turn of the submission: ERR_CANCELED, not done; later: ERR_UNCERTAIN. Two
+ * processes are two ports on one store. One thread. */
+#pragma once
+
+#include "adapter/mem/mem_clock.h"
+#include "adapter/mem/mem_fault.h"
+#include "port/stock.h"
+
+enum mem_stock_op {
+    MEM_STOCK_RESERVE,
+    MEM_STOCK_SETTLE,
+    MEM_STOCK_PROGRESS,
+    MEM_STOCK_MARK,
+    MEM_STOCK_CLAIM,
+    MEM_STOCK_REPUBLISHED,
+    MEM_STOCK_LOOKUP,
+    MEM_STOCK_PENDING,
+    MEM_STOCK_ITEM,
+    MEM_STOCK_ITEMS,
+    MEM_STOCK_BUYERS,
+    MEM_STOCK_WARM,
+    MEM_STOCK_CONTROL,
+    MEM_STOCK_SLOT_LEASE,
+    MEM_STOCK_PROBE,
+    MEM_STOCK_OPS
+};
+
+struct mem_broker;
+
+struct mem_stock_config {
+    struct sched *sched;       /* borrowed */
+    int64_t latency_us;        /* round trip of a call; 0: 1 ms */
+    struct mem_broker *stream; /* not NULL: reserve appends the event there in the same call, as
+                                  MQ_SENT (rule 2) */
+};
+
+/* The store and a first port on it. */
+struct stock *mem_stock_new(const struct mem_stock_config *c);
+/* One more port on the same store, with its own faults. */
+struct stock *mem_stock_another(struct stock *s);
+/* What is under way completes first, inside this call (ERR_CANCELED or ERR_UNCERTAIN). The store
+ * goes with its last port. */
+void mem_stock_free(struct stock *s);
+struct mem_faults *mem_stock_faults(struct stock *s);
+
+/* Straight access for tests; everything takes effect at once. */
+/* An OPEN item on sale for the next 24 h (virtual), epoch 1, seq 0, listed in the catalogue. */
+void mem_stock_put_item(struct stock *s, struct item item, int64_t total);
+void mem_stock_set_window(struct stock *s, struct item item, int64_t starts_ms, int64_t ends_ms);
+void mem_stock_set_state(struct stock *s, struct item item, enum stock_state state);
+void mem_stock_set_epoch(struct stock *s, struct item item,
+                         int64_t epoch); /* reservations keep theirs */
+/* Removes meta (the catalogue stays): a Redis that lost its data. */
+void mem_stock_lose_item(struct stock *s, struct item item);
+/* The item's state now; false when it is not there. */
+bool mem_stock_info(struct stock *s, struct item item, struct stock_item_info *info);
+/* The record, borrowed until the next call that changes the store; NULL: none. */
+const struct reservation *mem_stock_find(struct stock *s, struct item item, int64_t user_id,
+                                         const struct uuid *request_id);
+/* The reservation that `buyers` names for the user; NULL: none. Only reservation_id, order_id and
+ * request_id are set. */
+const struct reservation *mem_stock_buyer(struct stock *s, struct item item, int64_t user_id);
+/* free + held = total: units held are reservations neither RELEASED nor written off (rule 4). For
+ * invariants in tests. */
+int64_t mem_stock_held(struct stock *s, struct item item);
+
+/* The news of items (PUBLISH), delivered half a latency after the change. */
+void mem_stock_news_start(struct stock *s,
+                          struct stock_news *news); /* on_link(true) comes by timer */
+void mem_stock_news_stop(struct stock *s, struct stock_news *news);
+void mem_stock_news_link(struct stock *s,
+                         bool up); /* tells every subscriber; while down nothing is delivered */

@@ -1,0 +1,205 @@
+/* The scripts of lua/ in plain C: rules A. Each function is atomic, as a script is. */
+#include "adapter/mem/mem_queue.h"
+#include "adapter/mem/mem_store.h"
+#include "base/err.h"
+
+static int refusal(const struct mem_store *st, const struct mem_item *it)
+{
+    int64_t now = mem_store_now_ms(st);
+    if (now < it->starts_ms)
+        return STOCK_NOT_OPEN;
+    if (now >= it->ends_ms || it->state == STOCK_STATE_CLOSED)
+        return STOCK_ENDED;
+    if (it->state == STOCK_STATE_PAUSED)
+        return STOCK_PAUSED;
+    return it->free > 0 ? STOCK_CREATED : STOCK_SOLD_OUT;
+}
+
+static void append_event(struct mem_store *st, struct mem_record *rec, struct mem_item *it,
+                         struct str open_event)
+{
+    struct strbuf b;
+    strbuf_init(&b, EVENT_MAX_BYTES + 64);
+    strbuf_add_str(&b, open_event);
+    strbuf_printf(&b, ",\"epoch\":%lld,\"seq\":%lld}", (long long)it->version.epoch,
+                  (long long)it->version.seq);
+    mem_broker_append(st->stream, it->item, strbuf_str(&b), rec->r.queue_id);
+    strbuf_deinit(&b);
+}
+
+int mem_rules_reserve(struct mem_store *st, struct stock_reserve *r, struct str open_event)
+{
+    struct mem_item *it = mem_store_item(st, r->item);
+    r->version = it ? it->version : (struct item_version){0};
+    r->listed = it && it->listed;
+    if (r->give_up_us && st->sched->now_us > r->give_up_us)
+        return STOCK_TOO_LATE;
+    if (!it || !it->meta)
+        return STOCK_NO_ITEM;
+    struct mem_record *known = mem_store_record(it, r->user_id, &r->request_id);
+    if (known) {
+        r->found = known->r;
+        return STOCK_REPLAY;
+    }
+    const struct reservation *held = mem_store_buyer(it, r->user_id);
+    if (held) {
+        r->found = *held;
+        return STOCK_DUPLICATE;
+    }
+    int rc = refusal(st, it);
+    if (rc != STOCK_CREATED)
+        return rc;
+    it->free--;
+    it->version.seq++;
+    r->version = it->version;
+    struct reservation made = {.user_id = r->user_id,
+                               .order_id = r->order_id,
+                               .request_id = r->request_id,
+                               .reservation_id = r->reservation_id,
+                               .message_id = r->message_id,
+                               .status = st->stream ? RESERVATION_MQ_SENT : RESERVATION_RESERVED,
+                               .epoch = it->version.epoch,
+                               .seq = it->version.seq,
+                               .created_at_ms = mem_store_now_ms(st),
+                               .verdict = {VERDICT_QUEUED, REASON_NONE}};
+    mem_store_set_buyer(it, r->user_id, &r->reservation_id, r->order_id, &r->request_id);
+    struct mem_record *rec = mem_store_add_record(it, &made);
+    if (st->stream)
+        append_event(st, rec, it, open_event);
+    r->found = rec->r;
+    return STOCK_CREATED;
+}
+
+/* Rule 3: a higher rank wins, at equal rank the first, but for an order that PostgreSQL lost. */
+static bool overrules(struct verdict now, struct verdict old)
+{
+    int a = verdict_rank(now.state), b = verdict_rank(old.state);
+    if (a != b)
+        return a > b;
+    return old.state == VERDICT_SUCCEEDED && now.state == VERDICT_FAILED &&
+           now.reason == REASON_LOST_ORDER;
+}
+
+static bool released(const struct mem_item *it, int64_t user_id, const struct uuid *request_id,
+                     const struct uuid *reservation_id)
+{
+    const struct mem_record *rec = mem_store_record(it, user_id, request_id);
+    return rec && uuid_eq(&rec->r.reservation_id, reservation_id) &&
+           rec->r.status == RESERVATION_RELEASED;
+}
+
+/* Rule 5: only an entry that is this reservation's own is touched. True when buyers changed. */
+static bool settle_buyers(struct mem_item *it, const struct stock_settle_row *row,
+                          const struct mem_record *rec)
+{
+    const struct reservation *held = mem_store_buyer(it, row->user_id);
+    if (!held || !uuid_eq(&held->reservation_id, &row->reservation_id))
+        return false;
+    if (row->other_order_id &&
+        !released(it, row->user_id, &row->other_request_id, &row->other_reservation_id)) {
+        mem_store_set_buyer(it, row->user_id, &row->other_reservation_id, row->other_order_id,
+                            &row->other_request_id);
+        return true;
+    }
+    if (rec->r.status != RESERVATION_RELEASED && !row->give_back)
+        return false;
+    mem_store_remove_buyer(it, row->user_id);
+    return true;
+}
+
+static enum stock_settled settle_row(struct mem_item *it, const struct stock_settle_row *row,
+                                     bool *changed)
+{
+    struct mem_record *rec = mem_store_record(it, row->user_id, &row->request_id);
+    if (!rec || !uuid_eq(&rec->r.reservation_id, &row->reservation_id))
+        return STOCK_IGNORED;
+    if (rec->r.epoch != it->version.epoch)
+        return STOCK_LATER;
+    if (!verdict_terminal(row->verdict.state) || !overrules(row->verdict, rec->r.verdict))
+        return STOCK_IGNORED;
+    bool unit_held = rec->r.status != RESERVATION_RELEASED;
+    rec->pending = false;
+    rec->r.verdict = row->verdict;
+    rec->r.status =
+        row->verdict.state == VERDICT_SUCCEEDED ? RESERVATION_ORDERED : RESERVATION_RELEASED;
+    *changed |= settle_buyers(it, row, rec);
+    if (unit_held && row->give_back) {
+        it->free++;
+        *changed = true;
+    }
+    if (row->other_order_id && row->verdict.state == VERDICT_SUCCEEDED) {
+        /* The same key's earlier order: from now on the record stands for that one. */
+        rec->r.order_id = row->other_order_id;
+        rec->r.reservation_id = row->other_reservation_id;
+    }
+    return STOCK_SETTLED;
+}
+
+int mem_rules_settle(struct mem_store *st, struct stock_settle *s)
+{
+    struct mem_item *it = mem_store_item(st, s->item);
+    bool changed = false;
+    for (int i = 0; i < s->n; i++) {
+        /* Without meta there is no epoch to compare with: as in a rebuild, later. */
+        s->rows[i].result = it && it->meta ? settle_row(it, &s->rows[i], &changed) : STOCK_LATER;
+    }
+    if (changed) {
+        it->version.seq++;
+        mem_store_publish(st, it);
+    }
+    s->version = it ? it->version : (struct item_version){0};
+    return 0;
+}
+
+int mem_rules_progress(struct mem_store *st, const struct stock_settle *s)
+{
+    struct mem_item *it = mem_store_item(st, s->item);
+    for (int i = 0; it && i < s->n; i++) {
+        struct mem_record *rec = mem_store_record(it, s->rows[i].user_id, &s->rows[i].request_id);
+        if (rec && uuid_eq(&rec->r.reservation_id, &s->rows[i].reservation_id) &&
+            rec->r.verdict.state == VERDICT_QUEUED)
+            rec->r.verdict.state = VERDICT_PROCESSING;
+    }
+    return 0;
+}
+
+static struct mem_record *own_record(const struct mem_store *st, struct item item, int64_t user_id,
+                                     const struct uuid *request_id,
+                                     const struct uuid *reservation_id)
+{
+    struct mem_item *it = mem_store_item(st, item);
+    struct mem_record *rec = it ? mem_store_record(it, user_id, request_id) : NULL;
+    return rec && uuid_eq(&rec->r.reservation_id, reservation_id) ? rec : NULL;
+}
+
+int mem_rules_mark(struct mem_store *st, const struct stock_mark *m)
+{
+    struct mem_record *rec =
+        own_record(st, m->item, m->user_id, &m->request_id, &m->reservation_id);
+    if (rec && reservation_may_move(rec->r.status, m->to))
+        rec->r.status = m->to;
+    return 0;
+}
+
+int mem_rules_claim(struct mem_store *st, struct stock_claim *c)
+{
+    struct mem_item *it = mem_store_item(st, c->item);
+    struct mem_record *rec =
+        own_record(st, c->item, c->user_id, &c->request_id, &c->reservation_id);
+    if (!rec || !it->meta || rec->r.epoch != it->version.epoch ||
+        rec->r.status == RESERVATION_ORDERED || rec->r.status == RESERVATION_RELEASED)
+        return 1;
+    rec->r.status = RESERVATION_MQ_PENDING;
+    rec->r.republished++;
+    c->found = rec->r;
+    return 0;
+}
+
+int mem_rules_republished(struct mem_store *st, const struct stock_republished *r)
+{
+    struct mem_record *rec =
+        own_record(st, r->item, r->user_id, &r->request_id, &r->reservation_id);
+    if (rec)
+        str_copy(rec->r.queue_id, sizeof rec->r.queue_id, str_of(r->queue_id));
+    return 0;
+}

@@ -1,0 +1,75 @@
+/* What the fake of Redis holds: items, reservations, buyers, instance slots. Internal to
+ * adapter/mem. */
+#pragma once
+
+#include "adapter/mem/mem_call.h"
+#include "adapter/mem/mem_stock.h"
+#include "base/map.h"
+#include "core/order_id.h"
+
+struct mem_record {
+    struct list link; /* of the item, in order of creation */
+    struct mem_record *next_of_user;
+    struct reservation r;
+    bool pending;
+};
+
+struct mem_item {
+    struct list link;
+    struct item item;
+    bool meta, listed;
+    struct item_version version;
+    enum stock_state state;
+    int64_t total, free, starts_ms, ends_ms, expires_ms;
+    struct list records;
+    struct map by_user; /* user → first struct mem_record */
+    struct map buyers;  /* user → struct reservation on the heap: three ids */
+};
+
+struct mem_slot {
+    char nonce[33];
+    int64_t highest_ms, floor_ms, until_us;
+};
+
+#define MEM_STORE_SUBSCRIBERS 16
+struct mem_store {
+    int ports;
+    struct sched *sched;
+    struct mem_broker *stream;
+    struct list items;
+    struct list news; /* publications on their way */
+    struct stock_news *subscribers[MEM_STORE_SUBSCRIBERS];
+    bool link_up;
+    struct mem_slot slots[ORDER_ID_INSTANCES];
+};
+
+struct mem_store *mem_store_new(struct sched *sched, struct mem_broker *stream);
+void mem_store_free(struct mem_store *st);
+int64_t mem_store_now_ms(const struct mem_store *st);
+struct mem_item *mem_store_item(const struct mem_store *st,
+                                struct item item); /* NULL: never heard of */
+struct mem_item *mem_store_add_item(struct mem_store *st, struct item item);
+void mem_store_empty_item(struct mem_item *it); /* its records and buyers */
+struct mem_record *mem_store_record(const struct mem_item *it, int64_t user_id,
+                                    const struct uuid *request_id);
+struct mem_record *mem_store_add_record(struct mem_item *it, const struct reservation *r);
+struct reservation *mem_store_buyer(const struct mem_item *it, int64_t user_id);
+void mem_store_set_buyer(struct mem_item *it, int64_t user_id, const struct uuid *reservation_id,
+                         int64_t order_id, const struct uuid *request_id);
+void mem_store_remove_buyer(struct mem_item *it, int64_t user_id);
+/* Rule 7: the news of a change, on its way to the subscribers. */
+void mem_store_publish(struct mem_store *st, const struct mem_item *it);
+void mem_store_info(const struct mem_store *st, const struct mem_item *it,
+                    struct stock_item_info *info);
+
+/* on_link(link_up) to one subscriber, by timer. */
+void mem_store_tell_link(struct mem_store *st, struct stock_news *news);
+struct mem_store *mem_stock_store(struct stock *s);
+
+/* The scripts (mem_stock_rules.c): each runs at the instant of its arrival. */
+int mem_rules_reserve(struct mem_store *st, struct stock_reserve *r, struct str open_event);
+int mem_rules_settle(struct mem_store *st, struct stock_settle *s);
+int mem_rules_progress(struct mem_store *st, const struct stock_settle *s);
+int mem_rules_mark(struct mem_store *st, const struct stock_mark *m);
+int mem_rules_claim(struct mem_store *st, struct stock_claim *c);
+int mem_rules_republished(struct mem_store *st, const struct stock_republished *r);
