@@ -297,7 +297,9 @@ static int apply_slot(struct mem_call *c, void *request)
     if (!mine && slot->until_us > st->sched->now_us)
         return 1;
     if (!mine) {
-        slot->floor_ms = slot->highest_ms;
+        if (slot->highest_ms > slot->floor_ms)
+            slot->floor_ms = slot->highest_ms;
+        slot->highest_ms = 0;
         memcpy(slot->nonce, r->nonce, sizeof slot->nonce);
     }
     if (r->highest_ms > slot->highest_ms)

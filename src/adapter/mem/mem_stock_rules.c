@@ -89,21 +89,19 @@ static bool released(const struct mem_item *it, int64_t user_id, const struct uu
 }
 
 /* Rule 5: only an entry that is this reservation's own is touched. True when buyers changed. */
-static bool settle_buyers(struct mem_item *it, const struct stock_settle_row *row,
-                          const struct mem_record *rec)
+static bool settle_buyers(struct mem_item *it, const struct stock_settle_row *row, bool ordered)
 {
     const struct reservation *held = mem_store_buyer(it, row->user_id);
-    if (!held || !uuid_eq(&held->reservation_id, &row->reservation_id))
+    bool own = held && uuid_eq(&held->reservation_id, &row->reservation_id);
+    if (!own || (ordered && !row->other_order_id))
         return false;
-    if (row->other_order_id &&
-        !released(it, row->user_id, &row->other_request_id, &row->other_reservation_id)) {
+    bool keep =
+        row->other_order_id && (ordered || row->verdict.reason == REASON_ONE_USER_ONE_ORDER);
+    if (keep && !released(it, row->user_id, &row->other_request_id, &row->other_reservation_id))
         mem_store_set_buyer(it, row->user_id, &row->other_reservation_id, row->other_order_id,
                             &row->other_request_id);
-        return true;
-    }
-    if (rec->r.status != RESERVATION_RELEASED && !row->give_back)
-        return false;
-    mem_store_remove_buyer(it, row->user_id);
+    else
+        mem_store_remove_buyer(it, row->user_id);
     return true;
 }
 
@@ -111,24 +109,24 @@ static enum stock_settled settle_row(struct mem_item *it, const struct stock_set
                                      bool *changed)
 {
     struct mem_record *rec = mem_store_record(it, row->user_id, &row->request_id);
-    if (!rec || !uuid_eq(&rec->r.reservation_id, &row->reservation_id))
+    if (!rec || !uuid_eq(&rec->r.reservation_id, &row->reservation_id) ||
+        !verdict_terminal(row->verdict.state))
         return STOCK_IGNORED;
-    if (rec->r.epoch != it->version.epoch)
+    if (!it->meta || rec->r.epoch != it->version.epoch)
         return STOCK_LATER;
-    if (!verdict_terminal(row->verdict.state) || !overrules(row->verdict, rec->r.verdict))
+    if (!overrules(row->verdict, rec->r.verdict))
         return STOCK_IGNORED;
-    bool unit_held = rec->r.status != RESERVATION_RELEASED;
-    rec->pending = false;
-    rec->r.verdict = row->verdict;
-    rec->r.status =
-        row->verdict.state == VERDICT_SUCCEEDED ? RESERVATION_ORDERED : RESERVATION_RELEASED;
-    *changed |= settle_buyers(it, row, rec);
-    if (unit_held && row->give_back) {
+    bool was_held = rec->r.status != RESERVATION_RELEASED;
+    bool ordered = was_held && row->verdict.state == VERDICT_SUCCEEDED;
+    *changed |= settle_buyers(it, row, ordered);
+    if (was_held && row->give_back) {
         it->free++;
         *changed = true;
     }
-    if (row->other_order_id && row->verdict.state == VERDICT_SUCCEEDED) {
-        /* The same key's earlier order: from now on the record stands for that one. */
+    rec->pending = false;
+    rec->r.verdict = row->verdict;
+    rec->r.status = ordered ? RESERVATION_ORDERED : RESERVATION_RELEASED;
+    if (row->other_order_id) {
         rec->r.order_id = row->other_order_id;
         rec->r.reservation_id = row->other_reservation_id;
     }
@@ -140,8 +138,7 @@ int mem_rules_settle(struct mem_store *st, struct stock_settle *s)
     struct mem_item *it = mem_store_item(st, s->item);
     bool changed = false;
     for (int i = 0; i < s->n; i++) {
-        /* Without meta there is no epoch to compare with: as in a rebuild, later. */
-        s->rows[i].result = it && it->meta ? settle_row(it, &s->rows[i], &changed) : STOCK_LATER;
+        s->rows[i].result = it ? settle_row(it, &s->rows[i], &changed) : STOCK_IGNORED;
     }
     if (changed) {
         it->version.seq++;
@@ -199,7 +196,11 @@ int mem_rules_republished(struct mem_store *st, const struct stock_republished *
 {
     struct mem_record *rec =
         own_record(st, r->item, r->user_id, &r->request_id, &r->reservation_id);
-    if (rec)
+    if (!rec || rec->r.status == RESERVATION_ORDERED || rec->r.status == RESERVATION_RELEASED)
+        return 1;
+    if (rec->r.status == RESERVATION_MQ_PENDING)
+        rec->r.status = RESERVATION_MQ_SENT;
+    if (r->queue_id[0])
         str_copy(rec->r.queue_id, sizeof rec->r.queue_id, str_of(r->queue_id));
     return 0;
 }
