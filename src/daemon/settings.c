@@ -15,7 +15,7 @@ extern char **environ;
 
 /* clang-format off */
 const struct conf_option settings_table[] = {
-    {"instance", CONF_STRING, AT(instance), "", 0, 64, .help = "name of this process in logs; empty: host name and pid"},
+    {"log.instance", CONF_STRING, AT(instance), "", 0, 64, .help = "name of this process in logs; empty: host name and pid"},
     {"log.level", CONF_ENUM, AT(log_level), "info", .choices = "debug|info|warn|error", .help = "least level that is written"},
 
     {"api.listen", CONF_STRING, AT(api.listen), "127.0.0.1:8080", 1, 256, .help = "address of the buyers' write path"},
