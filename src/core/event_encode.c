@@ -53,27 +53,32 @@ static bool plain(struct str s)
     return true;
 }
 
+/* Its length inside the quotes. */
+static size_t escaped_len(struct str s)
+{
+    char text[JSON_ESCAPE_MAX];
+    size_t n = 0;
+    for (size_t at = 0; at < s.len;)
+        n += json_escape_next(s, &at, text);
+    return n;
+}
+
 static void add_trace(struct strbuf *out, struct str s)
 {
-    if (s.len > EVENT_TRACE_MAX)
-        s.len = 0;
-    if (plain(s)) {
-        char *start = strbuf_reserve(out, EVENT_TRACE_MAX + 2), *at = start;
-        if (!at)
-            return;
-        *at++ = '"';
-        if (s.len)
-            at = put(at, s.ptr, s.len);
-        *at++ = '"';
-        strbuf_commit(out, (size_t)(at - start));
+    if (s.len > EVENT_TRACE_MAX || (!plain(s) && escaped_len(s) + 2 > TRACE_TEXT_MAX))
+        s = STR("");
+    if (!plain(s)) {
+        json_add_string(out, s);
         return;
     }
-    size_t before = out->len;
-    json_add_string(out, s);
-    if (out->len - before > TRACE_TEXT_MAX) {
-        out->len = before;
-        strbuf_add_str(out, STR("\"\""));
-    }
+    char *start = strbuf_reserve(out, s.len + 2), *at = start;
+    if (!at)
+        return;
+    *at++ = '"';
+    if (s.len)
+        at = put(at, s.ptr, s.len);
+    *at++ = '"';
+    strbuf_commit(out, (size_t)(at - start));
 }
 
 void event_encode(const struct event *e, bool open, struct strbuf *out)
