@@ -1,0 +1,162 @@
+#include "adapter/pg/pg_admin.h"
+
+#include "adapter/pg/pg_admin_query.h"
+
+#define MS_TO_TIME(param) "to_timestamp(" param " / 1000.0)"
+#define ACTIVITY_COLUMNS                                                                           \
+    "a.activity_id, a.sku_id, " PG_MS("a.starts_at") ", " PG_MS("a.ends_at") ", " PG_MS(           \
+        "a.expires_at") ", i.total_stock::bigint, i.sold_stock::bigint, i.epoch, i.warmed_at IS "  \
+                        "NOT NULL, " PG_MS("a.closed_at")
+#define ACTIVITY_KINDS "qqqqqqqqbq"
+#define ACTIVITY_FROM " FROM activities a JOIN seckill_inventory i USING (activity_id, sku_id)"
+
+static void add_item(struct pg_admin *a, struct item item)
+{
+    pg_add_i64(&a->args, item.activity_id);
+    pg_add_i64(&a->args, item.sku_id);
+}
+
+int pg_activity_create(const char *conninfo, const struct pg_activity *x, char *err, size_t err_cap)
+{
+    PG_ADMIN a;
+    pg_admin_begin(&a, conninfo);
+    add_item(&a, x->item);
+    pg_add_i64(&a.args, x->starts_ms);
+    pg_add_i64(&a.args, x->ends_ms);
+    pg_add_i64(&a.args, x->expires_ms);
+    pg_add_i64(&a.args, x->total);
+    PG_RESULT r = NULL;
+    /* The ledger begins with the total: its sum is what is free. */
+    int rc = pg_admin_query(
+        &a, PG_WRITES,
+        "WITH made AS (INSERT INTO activities (activity_id, sku_id, starts_at, ends_at, "
+        "expires_at) VALUES ($1, $2, " MS_TO_TIME("$3") ", " MS_TO_TIME("$4") ", " MS_TO_TIME(
+            "$5") ") ON CONFLICT DO NOTHING RETURNING 1), "
+                  "stocked AS (INSERT INTO seckill_inventory (activity_id, sku_id, total_stock) "
+                  "SELECT $1, $2, $6::bigint::integer FROM made RETURNING 1), "
+                  "booked AS (INSERT INTO stock_ledger (reservation_id, activity_id, sku_id, "
+                  "delta, kind) "
+                  "SELECT gen_random_uuid(), $1, $2, $6::bigint::integer, 'TOTAL' FROM made WHERE "
+                  "$6 <> 0), "
+                  "noted AS (INSERT INTO operator_actions (action, activity_id, sku_id, detail) "
+                  "SELECT 'activity create', $1, $2, jsonb_build_object('total', $6) FROM made) "
+                  "SELECT count(*) FROM stocked",
+        "q", &r, err, err_cap);
+    if (rc)
+        return rc;
+    return pg_i64(r, 0, 0) == 1 ? 0 : 1;
+}
+
+static void read_activity(const PGresult *r, int i, struct pg_activity *out)
+{
+    *out = (struct pg_activity){
+        .item = {pg_i64(r, i, 0), pg_i64(r, i, 1)},
+        .starts_ms = pg_i64(r, i, 2),
+        .ends_ms = pg_i64(r, i, 3),
+        .expires_ms = pg_i64(r, i, 4),
+        .total = pg_i64(r, i, 5),
+        .sold = pg_i64(r, i, 6),
+        .epoch = pg_i64(r, i, 7),
+        .warmed = pg_bool(r, i, 8),
+        .closed_ms = pg_i64(r, i, 9),
+    };
+}
+
+int pg_activity_get(const char *conninfo, struct item item, struct pg_activity *out, char *err,
+                    size_t err_cap)
+{
+    PG_ADMIN a;
+    pg_admin_begin(&a, conninfo);
+    add_item(&a, item);
+    PG_RESULT r = NULL;
+    int rc = pg_admin_query(&a, PG_READS,
+                            "SELECT " ACTIVITY_COLUMNS ACTIVITY_FROM
+                            " WHERE a.activity_id = $1 AND a.sku_id = $2",
+                            ACTIVITY_KINDS, &r, err, err_cap);
+    if (rc)
+        return rc;
+    if (PQntuples(r) == 0)
+        return 1;
+    read_activity(r, 0, out);
+    return 0;
+}
+
+int pg_activity_list(const char *conninfo, struct pg_activity *rows, int *n, char *err,
+                     size_t err_cap)
+{
+    PG_ADMIN a;
+    pg_admin_begin(&a, conninfo);
+    pg_add_i64(&a.args, *n);
+    *n = 0;
+    PG_RESULT r = NULL;
+    int rc = pg_admin_query(&a, PG_READS,
+                            "SELECT " ACTIVITY_COLUMNS ACTIVITY_FROM
+                            " ORDER BY a.activity_id, a.sku_id LIMIT $1",
+                            ACTIVITY_KINDS, &r, err, err_cap);
+    if (rc)
+        return rc;
+    *n = PQntuples(r);
+    for (int i = 0; i < *n; i++)
+        read_activity(r, i, &rows[i]);
+    return 0;
+}
+
+int pg_activity_close(const char *conninfo, struct item item, char *err, size_t err_cap)
+{
+    PG_ADMIN a;
+    pg_admin_begin(&a, conninfo);
+    add_item(&a, item);
+    PG_RESULT r = NULL;
+    int rc =
+        pg_admin_query(&a, PG_WRITES,
+                       "WITH closed AS (UPDATE activities SET closed_at = clock_timestamp() "
+                       "WHERE activity_id = $1 AND sku_id = $2 AND closed_at IS NULL RETURNING 1), "
+                       "noted AS (INSERT INTO operator_actions (action, activity_id, sku_id) "
+                       "SELECT 'activity close', $1, $2 FROM closed) SELECT count(*) FROM closed",
+                       "q", &r, err, err_cap);
+    if (rc)
+        return rc;
+    return pg_i64(r, 0, 0) == 1 ? 0 : 1;
+}
+
+int pg_mark_warmed(const char *conninfo, struct item item, char *err, size_t err_cap)
+{
+    PG_ADMIN a;
+    pg_admin_begin(&a, conninfo);
+    add_item(&a, item);
+    PG_RESULT r = NULL;
+    int rc = pg_admin_query(
+        &a, PG_WRITES,
+        "WITH warmed AS (UPDATE seckill_inventory SET warmed_at = clock_timestamp() "
+        "WHERE activity_id = $1 AND sku_id = $2 AND warmed_at IS NULL RETURNING 1), "
+        "noted AS (INSERT INTO operator_actions (action, activity_id, sku_id) "
+        "SELECT 'stock warm', $1, $2 FROM warmed) "
+        "SELECT (SELECT count(*) FROM warmed), "
+        "(SELECT count(*) FROM seckill_inventory WHERE activity_id = $1 AND sku_id = $2)",
+        "qq", &r, err, err_cap);
+    if (rc)
+        return rc;
+    if (pg_i64(r, 0, 0) == 1)
+        return 0;
+    return pg_i64(r, 0, 1) == 1 ? 1 : 2;
+}
+
+int pg_items_warmed(const char *conninfo, struct item *items, int *n, char *err, size_t err_cap)
+{
+    PG_ADMIN a;
+    pg_admin_begin(&a, conninfo);
+    pg_add_i64(&a.args, *n);
+    *n = 0;
+    PG_RESULT r = NULL;
+    int rc = pg_admin_query(&a, PG_READS,
+                            "SELECT i.activity_id, i.sku_id" ACTIVITY_FROM
+                            " WHERE i.warmed_at IS NOT NULL AND a.expires_at > clock_timestamp() "
+                            "ORDER BY i.activity_id, i.sku_id LIMIT $1",
+                            "qq", &r, err, err_cap);
+    if (rc)
+        return rc;
+    *n = PQntuples(r);
+    for (int i = 0; i < *n; i++)
+        items[i] = (struct item){pg_i64(r, i, 0), pg_i64(r, i, 1)};
+    return 0;
+}

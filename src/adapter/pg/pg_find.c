@@ -1,0 +1,110 @@
+/* Reads of query-api. */
+#include "adapter/pg/pg_orders.h"
+#include "adapter/pg/pg_rows.h"
+
+int pg_find_request(struct orders *o, const struct ctx *ctx, struct item item, int64_t user_id,
+                    const struct uuid *request_id, struct orders_inbox *row,
+                    struct orders_order *order)
+{
+    struct pg_conn *c = pg_orders_conn(o);
+    struct pg_args a;
+    pg_args_init(&a, &c->buf);
+    pg_add_i64(&a, item.activity_id);
+    pg_add_i64(&a, item.sku_id);
+    pg_add_i64(&a, user_id);
+    pg_add_uuid(&a, request_id);
+    PG_RESULT r = NULL;
+    int rc = pg_conn_query(
+        c, ctx, PG_READS,
+        "SELECT message_id, status, state, reason, inbox_order_id, give_back, other_order_id, "
+        "other_reservation_id, other_request_id, order_id, reservation_id, created_ms, updated_ms, "
+        "order_status FROM seckill_find_request($1, $2, $3, $4)",
+        &a, "utttqbquuquqqt", &r);
+    if (rc)
+        return rc;
+    *row = (struct orders_inbox){0};
+    *order = (struct orders_order){0};
+    if (PQntuples(r) == 0)
+        return 1;
+    if (!PQgetisnull(r, 0, 0)) {
+        *row = (struct orders_inbox){
+            .found = true,
+            .message_id = pg_uuid(r, 0, 0),
+            .order_id = pg_i64(r, 0, 4),
+            .give_back = pg_bool(r, 0, 5),
+            .other_order_id = pg_i64(r, 0, 6),
+            .other_reservation_id = pg_uuid(r, 0, 7),
+            .other_request_id = pg_uuid(r, 0, 8),
+        };
+        str_copy(row->status, sizeof row->status, pg_str(r, 0, 1));
+        rc = pg_verdict(r, 0, 2, &row->verdict);
+        if (rc)
+            return rc;
+    }
+    if (!PQgetisnull(r, 0, 9)) {
+        *order = (struct orders_order){
+            .item = item,
+            .order_id = pg_i64(r, 0, 9),
+            .user_id = user_id,
+            .request_id = *request_id,
+            .reservation_id = pg_uuid(r, 0, 10),
+            .created_at_ms = pg_i64(r, 0, 11),
+            .updated_at_ms = pg_i64(r, 0, 12),
+        };
+        str_copy(order->status, sizeof order->status, pg_str(r, 0, 13));
+    }
+    return 0;
+}
+
+int pg_find_order(struct orders *o, const struct ctx *ctx, int64_t order_id,
+                  struct orders_order *order)
+{
+    struct pg_conn *c = pg_orders_conn(o);
+    struct pg_args a;
+    pg_args_init(&a, &c->buf);
+    pg_add_i64(&a, order_id);
+    PG_RESULT r = NULL;
+    int rc = pg_conn_query(
+        c, ctx, PG_READS,
+        "SELECT activity_id, sku_id, user_id, request_id, reservation_id, " PG_MS(
+            "created_at") ", " PG_MS("updated_at") ", status FROM orders WHERE order_id = $1",
+        &a, "qqquuqqt", &r);
+    if (rc)
+        return rc;
+    if (PQntuples(r) == 0)
+        return 1;
+    *order = (struct orders_order){
+        .item = {pg_i64(r, 0, 0), pg_i64(r, 0, 1)},
+        .order_id = order_id,
+        .user_id = pg_i64(r, 0, 2),
+        .request_id = pg_uuid(r, 0, 3),
+        .reservation_id = pg_uuid(r, 0, 4),
+        .created_at_ms = pg_i64(r, 0, 5),
+        .updated_at_ms = pg_i64(r, 0, 6),
+    };
+    str_copy(order->status, sizeof order->status, pg_str(r, 0, 7));
+    return 0;
+}
+
+int pg_inventory(struct orders *o, const struct ctx *ctx, struct item item,
+                 struct orders_inventory *inv)
+{
+    struct pg_conn *c = pg_orders_conn(o);
+    struct pg_args a;
+    pg_args_init(&a, &c->buf);
+    pg_add_i64(&a, item.activity_id);
+    pg_add_i64(&a, item.sku_id);
+    PG_RESULT r = NULL;
+    int rc = pg_conn_query(
+        c, ctx, PG_READS,
+        "SELECT total_stock::bigint, sold_stock::bigint, epoch, warmed_at IS NOT NULL "
+        "FROM seckill_inventory WHERE activity_id = $1 AND sku_id = $2",
+        &a, "qqqb", &r);
+    if (rc)
+        return rc;
+    if (PQntuples(r) == 0)
+        return 1;
+    *inv = (struct orders_inventory){pg_i64(r, 0, 0), pg_i64(r, 0, 1), pg_i64(r, 0, 2),
+                                     pg_bool(r, 0, 3)};
+    return 0;
+}

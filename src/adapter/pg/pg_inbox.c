@@ -1,0 +1,123 @@
+/* What the inbox says of messages, and the two ways to end one without an order: void and
+ * quarantine. */
+#include "adapter/pg/pg_metrics.h"
+#include "adapter/pg/pg_orders.h"
+#include "adapter/pg/pg_rows.h"
+#include "base/clock.h"
+
+int pg_inbox(struct orders *o, const struct ctx *ctx, const struct uuid *message_ids,
+             struct orders_inbox *rows, int n)
+{
+    struct pg_conn *c = pg_orders_conn(o);
+    struct pg_args a;
+    pg_args_init(&a, &c->buf);
+    pg_add_uuids(&a, message_ids, sizeof *message_ids, n);
+    PG_RESULT r = NULL;
+    int rc = pg_conn_query(
+        c, ctx, PG_READS,
+        "SELECT ord, message_id, status, state, reason, order_id, give_back, other_order_id, "
+        "other_reservation_id, other_request_id FROM seckill_inbox($1)",
+        &a, "iutttqbquu", &r);
+    if (rc)
+        return rc;
+    for (int i = 0; i < n; i++)
+        rows[i] = (struct orders_inbox){.message_id = message_ids[i]};
+    for (int i = 0; i < PQntuples(r); i++) {
+        int ord = pg_i32(r, i, 0);
+        if (ord < 1 || ord > n)
+            return ERR_INTERNAL;
+        struct orders_inbox *row = &rows[ord - 1];
+        row->found = true;
+        str_copy(row->status, sizeof row->status, pg_str(r, i, 2));
+        row->order_id = pg_i64(r, i, 5);
+        row->give_back = pg_bool(r, i, 6);
+        row->other_order_id = pg_i64(r, i, 7);
+        row->other_reservation_id = pg_uuid(r, i, 8);
+        row->other_request_id = pg_uuid(r, i, 9);
+        rc = pg_verdict(r, i, 3, &row->verdict);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+int pg_void_message(struct orders *o, const struct ctx *ctx, struct item item,
+                    const struct orders_row *message, enum verdict_reason reason,
+                    struct orders_inbox *row)
+{
+    struct pg_conn *c = pg_orders_conn(o);
+    struct pg_args a;
+    pg_args_init(&a, &c->buf);
+    pg_add_i64(&a, item.activity_id);
+    pg_add_i64(&a, item.sku_id);
+    pg_add_uuid(&a, &message->message_id);
+    pg_add_uuid(&a, &message->request_id);
+    pg_add_uuid(&a, &message->reservation_id);
+    pg_add_i64(&a, message->user_id);
+    pg_add_i64(&a, message->order_id);
+    pg_add_text(&a, verdict_reason_name(reason));
+    int64_t begin = clock_mono_us();
+    PG_RESULT r = NULL;
+    int rc = pg_conn_query(
+        c, ctx, PG_WRITES,
+        "SELECT voided, status, state, reason, order_id, give_back, other_order_id, "
+        "other_reservation_id, other_request_id FROM seckill_void($1, $2, $3, $4, $5, $6, $7, $8)",
+        &a, "btttqbquu", &r);
+    if (rc == 0 && PQntuples(r) != 1)
+        rc = ERR_INTERNAL;
+    if (rc == 0) {
+        *row = (struct orders_inbox){
+            .found = true,
+            .message_id = message->message_id,
+            .order_id = pg_i64(r, 0, 4),
+            .give_back = pg_bool(r, 0, 5),
+            .other_order_id = pg_i64(r, 0, 6),
+            .other_reservation_id = pg_uuid(r, 0, 7),
+            .other_request_id = pg_uuid(r, 0, 8),
+        };
+        str_copy(row->status, sizeof row->status, pg_str(r, 0, 1));
+        rc = pg_verdict(r, 0, 2, &row->verdict);
+    }
+    if (rc == 0)
+        rc = pg_bool(r, 0, 0) ? 0 : 1;
+    pg_metrics_tx(rc, clock_mono_us() - begin);
+    return rc;
+}
+
+/* Text for people, from anywhere: PostgreSQL takes neither zero bytes nor broken UTF-8, and a dead
+ * letter must not fail for its explanation. */
+static struct str printable(char *dst, size_t cap, struct str s)
+{
+    size_t n = s.len < cap ? s.len : cap;
+    for (size_t i = 0; i < n; i++)
+        dst[i] = s.ptr[i] >= 0x20 && s.ptr[i] < 0x7f ? s.ptr[i] : '?';
+    return (struct str){dst, n};
+}
+
+int pg_quarantine(struct orders *o, const struct ctx *ctx, const struct orders_dead_letter *dl)
+{
+    struct pg_conn *c = pg_orders_conn(o);
+    char broker_id[256], reason[1024];
+    struct pg_args a;
+    pg_args_init(&a, &c->buf);
+    pg_add_i64(&a, dl->item.activity_id);
+    pg_add_i64(&a, dl->item.sku_id);
+    pg_add_uuid(&a, dl->decoded ? &dl->message_id : NULL);
+    pg_add_uuid(&a, dl->decoded ? &dl->request_id : NULL);
+    pg_add_uuid(&a, dl->decoded ? &dl->reservation_id : NULL);
+    pg_add_i64(&a, dl->user_id);
+    pg_add_i64(&a, dl->order_id);
+    pg_add_text(&a, printable(broker_id, sizeof broker_id, dl->broker_id));
+    pg_add_bytes(&a, dl->body);
+    pg_add_text(&a, printable(reason, sizeof reason, dl->reason));
+    pg_add_i32(&a, dl->deliveries);
+    PG_RESULT r = NULL;
+    int rc = pg_conn_query(
+        c, ctx, PG_WRITES,
+        "SELECT seckill_quarantine($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)", &a, "b", &r);
+    if (rc)
+        return rc;
+    if (PQntuples(r) != 1)
+        return ERR_INTERNAL;
+    return pg_bool(r, 0, 0) ? 0 : 1;
+}

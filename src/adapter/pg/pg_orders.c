@@ -1,0 +1,41 @@
+#include "adapter/pg/pg_orders.h"
+
+#include "base/panic.h"
+#include <stdlib.h>
+
+static const struct orders_ops ops = {
+    .place = pg_place,
+    .mark_settled = pg_mark_settled,
+    .unsettled = pg_unsettled,
+    .inbox = pg_inbox,
+    .void_message = pg_void_message,
+    .quarantine = pg_quarantine,
+    .count_attempts = pg_count_attempts,
+    .attempts = pg_attempts,
+    .suspect_begin = pg_suspect_begin,
+    .suspect_clear = pg_suspect_clear,
+    .beat = pg_beat,
+    .find_request = pg_find_request,
+    .find_order = pg_find_order,
+    .inventory = pg_inventory,
+    .probe = pg_probe,
+};
+
+struct orders *pg_orders_new(const struct pg_config *c)
+{
+    struct pg_orders *o = calloc(1, sizeof *o);
+    if (!o)
+        panic("pg: no memory");
+    o->port.ops = &ops;
+    pg_conn_init(&o->conn, c);
+    return &o->port;
+}
+
+void pg_orders_free(struct orders *o)
+{
+    if (!o)
+        return;
+    struct pg_orders *p = container_of(o, struct pg_orders, port);
+    pg_conn_deinit(&p->conn);
+    free(p);
+}

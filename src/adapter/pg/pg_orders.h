@@ -1,0 +1,52 @@
+/* The port's operations, by kind; put together in pg_orders.c. Contracts: port/orders.h. */
+#pragma once
+
+#include "adapter/pg/pg_conn.h"
+#include "base/list.h"
+
+struct pg_orders {
+    struct orders port;
+    struct pg_conn conn;
+};
+static inline struct pg_conn *pg_orders_conn(struct orders *o)
+{
+    return &container_of(o, struct pg_orders, port)->conn;
+}
+
+/* pg_place.c */
+int pg_place(struct orders *o, const struct ctx *ctx, struct item item, struct orders_row *rows,
+             int n, struct orders_timing *timing);
+int pg_probe(struct orders *o, const struct ctx *ctx);
+
+/* pg_outbox.c */
+int pg_mark_settled(struct orders *o, const struct ctx *ctx, const int64_t *outbox_ids, int n);
+int pg_unsettled(struct orders *o, const struct ctx *ctx, int64_t min_age_ms,
+                 struct orders_unsettled *rows, int *n);
+
+/* pg_inbox.c */
+int pg_inbox(struct orders *o, const struct ctx *ctx, const struct uuid *message_ids,
+             struct orders_inbox *rows, int n);
+int pg_void_message(struct orders *o, const struct ctx *ctx, struct item item,
+                    const struct orders_row *message, enum verdict_reason reason,
+                    struct orders_inbox *row);
+int pg_quarantine(struct orders *o, const struct ctx *ctx, const struct orders_dead_letter *dl);
+
+/* pg_attempts.c */
+int pg_count_attempts(struct orders *o, const struct ctx *ctx, const struct uuid *message_ids,
+                      const char *error_kind, int *counts, int n);
+int pg_attempts(struct orders *o, const struct ctx *ctx, const struct uuid *message_ids,
+                int *counts, int n);
+int pg_suspect_begin(struct orders *o, const struct ctx *ctx, const struct uuid *message_id,
+                     struct str life, int *dead_alone);
+int pg_suspect_clear(struct orders *o, const struct ctx *ctx, const struct uuid *message_ids, int n,
+                     struct str life);
+int pg_beat(struct orders *o, const struct ctx *ctx, struct str life);
+
+/* pg_find.c */
+int pg_find_request(struct orders *o, const struct ctx *ctx, struct item item, int64_t user_id,
+                    const struct uuid *request_id, struct orders_inbox *row,
+                    struct orders_order *order);
+int pg_find_order(struct orders *o, const struct ctx *ctx, int64_t order_id,
+                  struct orders_order *order);
+int pg_inventory(struct orders *o, const struct ctx *ctx, struct item item,
+                 struct orders_inventory *inv);

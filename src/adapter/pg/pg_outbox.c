@@ -1,0 +1,54 @@
+#include "adapter/pg/pg_orders.h"
+#include "adapter/pg/pg_rows.h"
+
+int pg_mark_settled(struct orders *o, const struct ctx *ctx, const int64_t *outbox_ids, int n)
+{
+    struct pg_conn *c = pg_orders_conn(o);
+    struct pg_args a;
+    pg_args_init(&a, &c->buf);
+    pg_add_i64s(&a, outbox_ids, sizeof *outbox_ids, n);
+    PG_RESULT r = NULL;
+    return pg_conn_query(c, ctx, PG_WRITES, "SELECT seckill_mark_settled($1)", &a, "i", &r);
+}
+
+int pg_unsettled(struct orders *o, const struct ctx *ctx, int64_t min_age_ms,
+                 struct orders_unsettled *rows, int *n)
+{
+    struct pg_conn *c = pg_orders_conn(o);
+    int max = *n;
+    struct pg_args a;
+    pg_args_init(&a, &c->buf);
+    pg_add_i64(&a, min_age_ms);
+    pg_add_i32(&a, max);
+    *n = 0;
+    PG_RESULT r = NULL;
+    /* It claims rows, but a claim whose answer is lost only ends after half a second. */
+    int rc = pg_conn_query(c, ctx, PG_READS,
+                           "SELECT outbox_id, activity_id, sku_id, user_id, request_id, "
+                           "reservation_id, state, reason, "
+                           "give_back, other_order_id, other_reservation_id, other_request_id "
+                           "FROM seckill_unsettled($1, $2)",
+                           &a, "qqqquuttbquu", &r);
+    if (rc)
+        return rc;
+    if (PQntuples(r) > max)
+        return ERR_INTERNAL;
+    for (int i = 0; i < PQntuples(r); i++) {
+        rows[i] = (struct orders_unsettled){
+            .outbox_id = pg_i64(r, i, 0),
+            .item = {pg_i64(r, i, 1), pg_i64(r, i, 2)},
+            .user_id = pg_i64(r, i, 3),
+            .request_id = pg_uuid(r, i, 4),
+            .reservation_id = pg_uuid(r, i, 5),
+            .give_back = pg_bool(r, i, 8),
+            .other_order_id = pg_i64(r, i, 9),
+            .other_reservation_id = pg_uuid(r, i, 10),
+            .other_request_id = pg_uuid(r, i, 11),
+        };
+        rc = pg_verdict(r, i, 6, &rows[i].verdict);
+        if (rc)
+            return rc;
+    }
+    *n = PQntuples(r);
+    return 0;
+}
