@@ -45,7 +45,7 @@ static void new_nonce(struct slot *s)
 {
     static const char hex[] = "0123456789abcdef";
     unsigned char bytes[16];
-    rng_fill(s->rng, bytes, sizeof(bytes));
+    rng_secret(bytes, sizeof(bytes)); /* two processes with the same one would share a number */
     for (int i = 0; i < 16; i++) {
         s->nonce[2 * i] = hex[bytes[i] >> 4];
         s->nonce[2 * i + 1] = hex[bytes[i] & 15];
