@@ -10,6 +10,15 @@ if(NOT CMAKE_BUILD_TYPE)
     set(CMAKE_BUILD_TYPE Release)
 endif()
 set(CMAKE_C_FLAGS_RELEASE "-O2 -g -DNDEBUG_HOT")
+# Named places where a test may end the process (base/crashpoint.h): not in release builds.
+if(CMAKE_BUILD_TYPE STREQUAL Debug)
+    option(SECKILL_CRASHPOINTS "compile the crash points in" ON)
+else()
+    option(SECKILL_CRASHPOINTS "compile the crash points in" OFF)
+endif()
+if(SECKILL_CRASHPOINTS)
+    add_compile_definitions(SECKILL_CRASHPOINTS=1)
+endif()
 add_compile_definitions(_GNU_SOURCE SECKILL_VERSION="${PROJECT_VERSION}")
 
 # Warnings are for our own code; third-party sources (llhttp) do not link this target.

@@ -44,12 +44,13 @@ struct settings {
         int64_t batch_max;
         int64_t max_attempts;
         int64_t tx_budget_us, tx_attempts, retry_base_us, retry_max_us, retry_percent, retry_floor;
+        int64_t redeliver_base_us, redeliver_max_us, store_us;
         int64_t ack_attempts, ack_base_us, ack_max_us;
         int64_t lease_margin_us;
         int64_t breaker_threshold, breaker_cooldown_us;
         int64_t relay_after_us, relay_interval_us, relay_batch;
         int64_t recover_after_us, recover_interval_us, recover_unknown_age_us, recover_rate;
-        int64_t max_hold_us, max_republish;
+        int64_t max_hold_us, max_republish, quarantine_hold_us;
         int64_t items_refresh_us;
     } worker;
 
