@@ -1,0 +1,121 @@
+#include "app/finish.h"
+
+#include "app/disposal.h"
+#include "app/settling.h"
+#include "app/worker.h"
+#include "base/crashpoint.h"
+#include "base/panic.h"
+#include <stdlib.h>
+
+enum { AGAIN_MAX = 3 };
+
+struct finish {
+    struct settling settling;
+    struct worker *w;
+    int n; /* works to ack */
+    bool ack_after;
+    struct work *works[];
+};
+
+static void note_outcome(struct worker *w, struct work *k, const struct orders_row *r)
+{
+    switch (r->outcome) {
+    case ORDERS_CREATED:
+        metric_add(w->metrics.order_created, 1);
+        metric_observe_us(w->metrics.order_delay, w->wall_us(w) - k->e.created_at_us);
+        worker_outcome(k, OUTCOME_CREATED);
+        break;
+    case ORDERS_REJECTED:
+        if (w->metrics.order_rejected[r->verdict.reason])
+            metric_add(w->metrics.order_rejected[r->verdict.reason], 1);
+        worker_outcome(k, OUTCOME_REJECTED);
+        break;
+    default:
+        worker_outcome(k, OUTCOME_DUPLICATE);
+    }
+    if (log_enabled(LOG_DEBUG)) {
+        char request[UUID_TEXT], message[UUID_TEXT];
+        uuid_format(&k->e.request_id, request);
+        uuid_format(&k->e.message_id, message);
+        log_debug("order event processed", LOG_S("request_id", ((struct str){request, UUID_TEXT})),
+                  LOG_S("message_id", ((struct str){message, UUID_TEXT})),
+                  LOG_I("order_id", k->e.order_id), LOG_I("activity_id", k->e.item.activity_id),
+                  LOG_I("sku_id", k->e.item.sku_id), LOG_I("user_id", k->e.user_id),
+                  LOG_I("delivery_attempt", k->m->deliveries),
+                  LOG_S("outcome", verdict_state_name(r->verdict.state)),
+                  LOG_S("reason", verdict_reason_name(r->verdict.reason)));
+    }
+}
+
+static void on_settled(struct settling *s)
+{
+    struct finish *f = container_of(s, struct finish, settling);
+    struct worker *w = f->w;
+    crashpoint("after_settle");
+    for (int i = 0; i < s->n; i++) {
+        if (s->ids[i] && settling_took(s, i))
+            marks_add(w, s->ids[i]);
+    }
+    if (f->ack_after)
+        disposal_ack(w, s->op.item, f->works, f->n);
+    for (int i = 0; i < f->n; i++)
+        hand_unpin(f->works[i]);
+    settling_deinit(s);
+    free(f);
+}
+
+static void once_more(struct worker *w, struct work *k)
+{
+    if (++k->again <= AGAIN_MAX) {
+        worker_route(k);
+        return;
+    }
+    worker_outcome(k, OUTCOME_RETRY);
+    disposal_retry_later(w, k->e.item, &k, 1, k->m->deliveries);
+}
+
+void finish_start(struct worker *w, struct item item, struct work **works,
+                  const struct orders_row *rows, int n)
+{
+    crashpoint("after_commit");
+    struct finish *f = calloc(1, sizeof *f + (size_t)n * sizeof f->works[0]);
+    if (!f)
+        panic("no memory to end %d messages", n);
+    f->w = w;
+    settling_init(&f->settling, w, item, n, on_settled);
+    for (int i = 0; i < n; i++) {
+        const struct orders_row *r = &rows[i];
+        struct work *k = works[i];
+        if (r->outcome == ORDERS_AGAIN) {
+            once_more(w, k);
+            continue;
+        }
+        f->works[f->n++] = k;
+        note_outcome(w, k, r);
+        if (r->outcome == ORDERS_QUARANTINED)
+            continue;
+        settling_add(&f->settling,
+                     &(struct stock_settle_row){.user_id = r->user_id,
+                                                .request_id = r->request_id,
+                                                .reservation_id = r->reservation_id,
+                                                .verdict = r->verdict,
+                                                .give_back = r->give_back,
+                                                .other_order_id = r->other_order_id,
+                                                .other_reservation_id = r->other_reservation_id,
+                                                .other_request_id = r->other_request_id},
+                     r->outbox_id);
+    }
+    /* Side by side, but a test may force the order. */
+    f->ack_after = crashpoint_armed("after_settle") && f->settling.n > 0;
+    if (f->n > 0 && !f->ack_after)
+        disposal_ack(w, item, f->works, f->n);
+    if (f->settling.n == 0) {
+        settling_deinit(&f->settling);
+        free(f);
+        return;
+    }
+    /* The slots stay taken until Redis has answered too: so that bounds what is under way there. */
+    for (int i = 0; i < f->n; i++)
+        hand_pin(f->works[i]);
+    settling_send(&f->settling);
+}

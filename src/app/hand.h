@@ -1,0 +1,56 @@
+/* The messages in hand: one slot each, workers + queue of them, taken before anything is received
+ * (architecture 6). The slot is the work itself, so that there is no way to hold more. Loop thread.
+ */
+#pragma once
+
+#include "base/list.h"
+#include "core/event.h"
+#include "port/queue.h"
+
+struct worker;
+
+enum work_suspect { WORK_HEALTHY, WORK_UNASKED, WORK_KNOWN }; /* which list of suspects it is in */
+
+/* One message in hand. It is in exactly one place: waiting in a lane or among the suspects (link),
+ * or being worked on. */
+struct work {
+    struct list link;
+    struct worker *w;
+    struct queue_message *m;
+    struct event e; /* views into m->body */
+    int64_t received_us;
+    /* Operations that still borrow m. The slot is free when none is left and it was put back. */
+    int pins;
+    bool put;
+    bool waiting; /* in a lane or among the suspects, nothing has started with it */
+    enum work_suspect suspect;
+    int again;    /* how often the order function said AGAIN */
+    int extended; /* how often the lease was prolonged */
+};
+
+struct hand {
+    struct work *works;
+    int size, used, reserved, waiting; /* used + reserved <= size, always; waiting: part of used */
+    struct list free;
+};
+
+void hand_init(struct worker *w, int size);
+void hand_deinit(struct worker *w); /* nothing may be in hand */
+/* Takes up to max slots for a receive; how many. */
+int hand_reserve(struct worker *w, int max);
+void hand_unreserve(struct worker *w, int n);
+/* A received message takes one of the reserved slots. */
+struct work *hand_take(struct worker *w, struct queue_message *m);
+/* The worker is done with it: the message is released (without an ack: that is disposal's) and the
+ * slot is free, as soon as nothing borrows it. */
+void hand_put(struct work *k);
+void hand_pin(struct work *k);
+void hand_unpin(struct work *k);
+/* Nothing may start with it any more from here on: its lease is over, or nearly. */
+int64_t hand_deadline_us(const struct work *k);
+void hand_set_waiting(struct work *k, bool waiting);
+/* How many are being worked on, not waiting. */
+static inline int hand_active(const struct hand *h)
+{
+    return h->used - h->waiting;
+}

@@ -1,0 +1,100 @@
+#include "app/worker_metrics.h"
+
+#include <stdio.h>
+
+static struct metric *counter(const char *name, const char *help)
+{
+    return metric_counter(name, help, NULL);
+}
+
+static struct metric *gauge(const char *name, const char *help)
+{
+    return metric_gauge(name, help, NULL);
+}
+
+static void init_labelled(struct worker_metrics *m)
+{
+    static const char *const outcomes[OUTCOMES] = {
+        [OUTCOME_CREATED] = "outcome=\"created\"",
+        [OUTCOME_DUPLICATE] = "outcome=\"duplicate\"",
+        [OUTCOME_REJECTED] = "outcome=\"rejected\"",
+        [OUTCOME_RETRY] = "outcome=\"retry\"",
+        [OUTCOME_FAILED] = "outcome=\"failed\"",
+        [OUTCOME_QUARANTINED] = "outcome=\"quarantined\"",
+        [OUTCOME_DROPPED] = "outcome=\"dropped\"",
+    };
+    for (int i = 0; i < OUTCOMES; i++)
+        m->process[i] =
+            metric_histogram("seckill_mq_process_duration_seconds",
+                             "From receiving a message to its outcome.", outcomes[i], NULL, 0);
+    static const char *const attempts[4] = {"bucket=\"1\"", "bucket=\"2-3\"", "bucket=\"4-7\"",
+                                            "bucket=\"8+\""};
+    for (int i = 0; i < 4; i++)
+        m->delivery_attempt[i] =
+            metric_counter("seckill_mq_delivery_attempt",
+                           "Messages received, by the broker's count of deliveries.", attempts[i]);
+    static const char *const errors[3] = {"error=\"conflict\"", "error=\"uncertain\"",
+                                          "error=\"unavailable\""};
+    for (int i = 0; i < 3; i++)
+        m->tx_retries[i] = metric_counter("seckill_worker_tx_retries_total",
+                                          "Order transactions run again, by cause.", errors[i]);
+    for (int r = 0; r < REASONS; r++) {
+        char label[64];
+        struct str name = verdict_reason_name((enum verdict_reason)r);
+        if (r == REASON_NONE)
+            continue;
+        snprintf(label, sizeof label, "reason=\"" STR_FMT "\"", STR_ARG(name));
+        m->order_rejected[r] = metric_counter("seckill_order_rejected_total",
+                                              "Requests that ended without an order.", label);
+    }
+}
+
+void worker_metrics_init(struct worker_metrics *m)
+{
+    static const double sizes[] = {1, 2, 4, 8, 16, 32, 64, 128, 256};
+    init_labelled(m);
+    m->inflight = gauge("seckill_mq_inflight_messages", "Messages in hand, not acknowledged.");
+    m->jobs_queue = gauge("seckill_mq_jobs_queue_size", "Of these, waiting for their turn.");
+    m->batch_received =
+        metric_histogram("seckill_mq_receive_batch_size", "Messages per receive.", NULL, sizes, 9);
+    m->receive_failures = counter("seckill_mq_receive_failures_total", "Receives that failed.");
+    m->ack_failures =
+        counter("seckill_mq_ack_failures_total", "Acknowledgements given up; redelivery follows.");
+    m->dead_letters = counter("seckill_mq_dlq_messages_total", "Messages stored as dead letters.");
+    m->lag = gauge("seckill_mq_consumer_lag", "Messages of all items not yet acknowledged.");
+    m->oldest_age = gauge("seckill_mq_oldest_age_seconds",
+                          "Age of the oldest message that was delivered at most once.");
+    metric_set_unknown(m->lag);
+    metric_set_unknown(m->oldest_age);
+    m->pg_acquired = gauge("seckill_pg_acquired_connections", "Connections with a job.");
+    m->pg_idle = gauge("seckill_pg_idle_connections", "Connections without.");
+    m->pg_empty_acquire =
+        counter("seckill_pg_empty_acquire_count", "Jobs that found every connection busy.");
+    m->pg_wait = metric_histogram("seckill_pg_acquire_wait_seconds", "Jobs' wait for a connection.",
+                                  NULL, NULL, 0);
+    m->tx_size = metric_histogram("seckill_worker_batch_size", "Messages per order transaction.",
+                                  NULL, sizes, 9);
+    m->breaker_open = gauge("seckill_pg_breaker_open", "1 while PostgreSQL is taken for unusable.");
+    m->order_created = counter("seckill_order_created_total", "Orders created.");
+    m->order_delay =
+        metric_histogram("seckill_order_creation_delay_seconds",
+                         "From the accepted request to its committed order.", NULL, NULL, 0);
+    m->settle_failures = counter("seckill_settle_failures_total",
+                                 "Outcomes not written to Redis at once; the relay follows.");
+    m->marks_dropped =
+        counter("seckill_marks_dropped_total", "Settled rows not marked; the relay follows.");
+    m->relayed = counter("seckill_relay_rows_total", "Outbox rows settled by the relay.");
+    m->relay_later =
+        counter("seckill_relay_later_total", "Outbox rows put off: their item is being rebuilt.");
+    m->pending = gauge("seckill_reservation_pending_total", "Unsettled reservations of all items.");
+    metric_set_unknown(m->pending);
+    m->republished = counter("seckill_recover_republished_total", "Events published again.");
+    m->voided = counter("seckill_recover_voided_total", "Reservations given up and released.");
+    m->resettled =
+        counter("seckill_recover_resettled_total", "Reservations settled again by recovery.");
+    m->age_unknown = gauge("seckill_recover_age_unknown",
+                           "Reservations whose place in the queue was unknown in the last look.");
+    m->suspects = counter("seckill_suspects_total",
+                          "Messages that were held apart: they may end the process.");
+    m->extended = counter("seckill_mq_lease_extended_total", "Leases prolonged.");
+}

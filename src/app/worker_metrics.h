@@ -1,0 +1,33 @@
+/* The metrics of the worker's flows, with the seed's names (000 §12.2). */
+#pragma once
+
+#include "base/metric.h"
+#include "core/verdict.h"
+
+/* What became of a message, as a label. */
+enum work_outcome {
+    OUTCOME_CREATED,
+    OUTCOME_DUPLICATE,
+    OUTCOME_REJECTED,
+    OUTCOME_RETRY,       /* back to the queue, uncounted: an outage */
+    OUTCOME_FAILED,      /* back to the queue, one own failure counted */
+    OUTCOME_QUARANTINED, /* stored among the dead letters */
+    OUTCOME_DROPPED,     /* its lease was over before its turn */
+    OUTCOMES
+};
+
+struct worker_metrics {
+    struct metric *inflight, *jobs_queue, *batch_received, *receive_failures, *ack_failures;
+    struct metric *delivery_attempt[4]; /* 1, 2–3, 4–7, 8 and more */
+    struct metric *dead_letters, *lag, *oldest_age;
+    struct metric *process[OUTCOMES];
+    struct metric *pg_acquired, *pg_idle, *pg_empty_acquire, *pg_wait;
+    struct metric *tx_size, *tx_retries[3]; /* conflict, uncertain, unavailable */
+    struct metric *breaker_open;
+    struct metric *order_created, *order_delay, *order_rejected[REASONS];
+    struct metric *settle_failures, *marks_dropped, *relayed, *relay_later;
+    struct metric *pending, *republished, *voided, *resettled, *age_unknown;
+    struct metric *suspects, *extended;
+};
+
+void worker_metrics_init(struct worker_metrics *m);
