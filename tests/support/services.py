@@ -1,0 +1,207 @@
+"""Private servers for pytest suites: PostgreSQL, PgBouncer and Redis on Unix sockets below /tmp. Each ends with the test
+process, however that ends (tether.sh). Use them as context managers, or the fixtures at the bottom from a conftest.py:
+
+    sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
+    from services import postgres, redis_server  # noqa: F401
+"""
+import functools
+import glob
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+import pytest
+
+SUPPORT = os.path.dirname(os.path.abspath(__file__))
+SOURCE = os.path.dirname(os.path.dirname(SUPPORT))
+PG_BIN = "/usr/lib/postgresql/15/bin"
+
+
+def wait_for(what, condition, timeout=30.0):
+    """Polls condition() until it is true and returns its value."""
+    end = time.monotonic() + timeout
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise TimeoutError(f"waited {timeout} s for {what}")
+        time.sleep(0.01)
+
+
+@functools.lru_cache(maxsize=None)
+def _namespaces():
+    return subprocess.run(["unshare", "--user", "true"], stderr=subprocess.DEVNULL).returncode == 0
+
+
+def as_postgres(directory):
+    """What to put before a command that refuses root, so that it can use directory."""
+    if os.getuid() != 0:
+        return []
+    user = pwd.getpwnam("postgres")
+    if _namespaces():
+        return ["unshare", "--user", f"--map-user={user.pw_uid}", f"--map-group={user.pw_gid}"]
+    os.chown(directory, user.pw_uid, user.pw_gid)
+    return ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
+
+
+class Server:
+    """A foreground process behind tether.sh. pid is the server's own."""
+
+    stop_signal = signal.SIGTERM
+
+    def __init__(self):
+        self.dir = tempfile.mkdtemp(prefix="sk-", dir="/tmp")
+        self.tether = None
+        self.pid = None
+
+    def command(self):
+        raise NotImplementedError
+
+    def ready(self):
+        raise NotImplementedError
+
+    def start(self):
+        with open(f"{self.dir}/log", "ab") as log:
+            self.tether = subprocess.Popen(
+                [f"{SUPPORT}/tether.sh", signal.Signals(self.stop_signal).name[3:], *self.command()],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
+        self.pid = int(self.tether.stdout.readline())
+
+        def up():
+            if self.tether.poll() is not None:
+                raise RuntimeError(f"{type(self).__name__} ended: {open(self.dir + '/log').read()[-2000:]}")
+            return self.ready()
+
+        wait_for(f"{type(self).__name__} to come up", up)
+        return self
+
+    def _ended(self):
+        self.tether.stdin.close()
+        self.tether.stdout.close()
+        self.tether.wait(60)
+        self.tether = None
+
+    def down(self):
+        """Ends the server in an orderly way; start() brings it back with its data."""
+        if self.tether:
+            self._ended()
+
+    def kill(self):
+        """kill -9."""
+        os.kill(self.pid, signal.SIGKILL)
+        self._ended()
+
+    def restart(self):
+        self.down()
+        return self.start()
+
+    def stop(self):
+        self.down()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    def __enter__(self):
+        try:
+            return self.start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def __exit__(self, *exc):
+        self.stop()
+
+
+class PrivatePostgres(Server):
+    stop_signal = signal.SIGINT  # fast
+
+    def __init__(self, **settings):
+        super().__init__()
+        self.settings = {"max_connections": 64, **settings}
+        self.conninfo = f"host={self.dir} user=seckill dbname=postgres"
+
+    def command(self):
+        if not os.path.exists(f"{self.dir}/data"):
+            subprocess.run([*as_postgres(self.dir), f"{PG_BIN}/initdb", "-D", f"{self.dir}/data", "-U", "seckill", "-A",
+                            "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"],
+                           check=True, stdout=subprocess.DEVNULL)
+        options = [word for k, v in self.settings.items() for word in ("-c", f"{k}={v}")]
+        return [*as_postgres(self.dir), f"{PG_BIN}/postgres", "-D", f"{self.dir}/data", "-c", "listen_addresses=",
+                "-c", f"unix_socket_directories={self.dir}", *options]
+
+    def ready(self):
+        return subprocess.run([f"{PG_BIN}/pg_isready", "-q", "-h", self.dir]).returncode == 0
+
+    def connect(self, **options):
+        import psycopg
+        return psycopg.connect(self.conninfo, autocommit=True, prepare_threshold=None, **options)
+
+    def load_schema(self):
+        """The files of sql/, without the migrator's bookkeeping (that is seckillctl migrate's)."""
+        with self.connect() as c:
+            for path in sorted(glob.glob(f"{SOURCE}/sql/[0-9]*.sql")):
+                c.execute(open(path).read())
+        return self
+
+
+class PrivateBouncer(Server):
+    """PgBouncer in transaction mode before a PrivatePostgres."""
+
+    stop_signal = signal.SIGINT
+
+    def __init__(self, postgres, **settings):
+        super().__init__()
+        self.postgres = postgres
+        self.settings = {"pool_mode": "transaction", "auth_type": "any", "listen_addr": "", "default_pool_size": 4,
+                         "unix_socket_dir": self.dir, "listen_port": 6432, "max_client_conn": 200, **settings}
+        self.conninfo = f"host={self.dir} port=6432 user=seckill dbname=postgres"
+
+    def command(self):
+        with open(f"{self.dir}/ini", "w") as f:
+            f.write(f"[databases]\npostgres = host={self.postgres.dir} user=seckill\n[pgbouncer]\n")
+            f.writelines(f"{k} = {v}\n" for k, v in self.settings.items())
+        return [*as_postgres(self.dir), "/usr/sbin/pgbouncer", f"{self.dir}/ini"]
+
+    def ready(self):
+        return subprocess.run([f"{PG_BIN}/pg_isready", "-q", "-h", self.dir, "-p", "6432"]).returncode == 0
+
+
+class PrivateRedis(Server):
+    """Durable as production's: AOF always, no eviction."""
+
+    def __init__(self, **settings):
+        super().__init__()
+        self.socket = f"{self.dir}/redis.sock"
+        self.url = f"unix://{self.socket}"  # ours and redis-py's
+        self.settings = {"appendonly": "yes", "appendfsync": "always", "save": "", "maxmemory-policy": "noeviction",
+                         "enable-debug-command": "local", **settings}
+
+    def command(self):
+        options = [word for k, v in self.settings.items() for word in (f"--{k}", str(v))]
+        return ["redis-server", "--port", "0", "--unixsocket", self.socket, "--dir", self.dir, *options]
+
+    def connect(self, **options):
+        import redis
+        return redis.Redis(unix_socket_path=self.socket, **options)
+
+    def ready(self):
+        import redis
+        try:
+            return self.connect().ping()
+        except redis.RedisError:
+            return False
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    with PrivatePostgres() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def redis_server():
+    with PrivateRedis() as server:
+        yield server
