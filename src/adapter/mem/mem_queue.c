@@ -206,6 +206,7 @@ static void op_release(struct queue *q, struct queue_message *m)
     list_remove(&h->all);
     of(q)->in_hand--;
     free(h);
+    mem_broker_wake(of(q)->broker); /* a receive may be waiting for a slot */
 }
 
 static void op_cancel(struct queue *q, struct op *op)

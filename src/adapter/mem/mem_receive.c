@@ -79,10 +79,6 @@ static void on_arrive(struct timer *t)
 {
     struct receiving *x = container_of(t, struct receiving, timer);
     struct mem_broker *b = x->queue->broker;
-    if (x->queue->in_hand >= x->queue->max_in_hand) {
-        answer(x, ERR_OVERLOAD);
-        return;
-    }
     if (x->fault.kind == MEM_FAULT_NOT_DONE || x->fault.kind == MEM_FAULT_ANSWER) {
         answer(x, x->fault.kind == MEM_FAULT_NOT_DONE ? ERR_UNAVAIL : (int)x->fault.delay_us);
         return;

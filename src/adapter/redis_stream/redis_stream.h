@@ -16,4 +16,11 @@ struct redis_stream_config {
 };
 struct queue *redis_stream_new(struct loop *l, const struct redis_stream_config *c, char *err,
                                size_t err_cap);
+/* The clean end: where nothing is pending for our consumer it is deleted; where something is,
+ * another life removes it later. After the last receive; op.on_done, rc 0 at the end or at its
+ * deadline. */
+void redis_stream_close(struct queue *q, struct op *op);
+/* Calls under way complete first, inside this call; messages in hand go with it (and are delivered
+ * to somebody else after their lease). Without redis_stream_close it is as if the process had died.
+ */
 void redis_stream_free(struct queue *q);
