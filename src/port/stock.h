@@ -239,4 +239,5 @@ struct stock_news {
     void (*on_version)(struct stock_news *, struct item item, struct item_version v);
     /* The subscription came up or went down (while it is down, hints are off: rule 11). */
     void (*on_link)(struct stock_news *, bool up);
+    void *impl; /* the adapter's */
 };

@@ -4,6 +4,7 @@
  * live in an arena until on_reply returns: no allocation per reply. */
 #pragma once
 
+#include "base/err.h"
 #include "base/op.h"
 #include "base/str.h"
 #include "core/redis_time.h"
@@ -11,14 +12,15 @@
 
 struct redis;
 
-/* "unix:///path/redis.sock", "redis://[user:password@]host:port[/db]". */
+/* What is 0 takes the default. The struct and its strings are borrowed for the call only. */
 struct redis_config {
+    /* "unix:///path/redis.sock", "redis://[user:password@]host:port[/db]" */
     const char *url;
-    int64_t dial_us; /* 500 ms */
-    int64_t
-        stall_us; /* no reply at all for this long with calls waiting: the connection is given up */
-    int64_t backoff_min_us, backoff_max_us;
-    int max_pending; /* calls in the pipeline at most, tombstones included: ERR_OVERLOAD above */
+    int64_t dial_us;                        /* connecting and greeting: 500 ms */
+    int64_t stall_us;                       /* calls waiting, no reply at all for so long: 2 s */
+    int64_t backoff_min_us, backoff_max_us; /* 20 ms, 1 s */
+    int64_t slot_us;         /* a call waits at most so long for a connection that is down: 30 ms */
+    int max_pending;         /* calls in the pipeline, tombstones included: 16384 */
     const char *metric_link; /* label of this connection's metrics, e.g. "stock" */
 };
 
@@ -44,42 +46,46 @@ void redis_put(struct redis_writer *w, struct str arg);
 void redis_put_i64(struct redis_writer *w, int64_t arg);
 
 /* One command, embedded in the operation it serves (op_space). Encoded when it is sent, and again
- * when a script has to be repaired: so its arguments need no copy. */
+ * when a script has to be repaired or the connection broke before it was written: so its arguments
+ * need no copy, and on_encode does nothing but redis_put. Zero it before the first redis_send. */
 struct redis_call {
     struct list link;
-    const struct redis_script
-        *script; /* NULL: a plain command, whose name is the first redis_put */
-    int keys;    /* script: number of keys */
-    int args;    /* how many redis_put calls on_encode makes */
+    const struct redis_script *script; /* NULL: a plain command, its name is the first redis_put */
+    const char *name; /* plain command: its metrics' label, a static string; NULL: "command" */
+    int keys;         /* script: number of keys */
+    int args;         /* how many redis_put calls on_encode makes */
     void (*on_encode)(struct redis_call *c, struct redis_writer *w);
-    /* Exactly once, never inside redis_send. rc 0: reply (valid during the call; REDIS_ERROR that
-     * mean "not done" – OOM MISCONF READONLY LOADING BUSY NOREPLICAS TRYAGAIN CLUSTERDOWN … – come
-     * as ERR_UNAVAIL with the reply; other error replies as ERR_INTERNAL with the reply).
-     * ERR_UNAVAIL, ERR_DEADLINE, ERR_CANCELED, ERR_OVERLOAD: not sent. ERR_UNCERTAIN: sent, no
-     * reply. */
+    /* Exactly once, never inside redis_send; the call may be sent again from inside. rc 0: reply
+     * (valid during the call). REDIS_ERROR that mean "not done" – OOM MISCONF READONLY LOADING BUSY
+     * NOREPLICAS TRYAGAIN CLUSTERDOWN … – come as ERR_UNAVAIL with the reply; other error replies
+     * as ERR_INTERNAL with the reply. Without a reply: ERR_UNAVAIL, ERR_DEADLINE, ERR_CANCELED,
+     * ERR_OVERLOAD = not done; ERR_UNCERTAIN = sent, no answer. */
     void (*on_reply)(struct redis_call *c, int rc, const struct redis_reply *reply);
     int64_t deadline_us;
-    int64_t sent_us; /* monotonic, set when written */
+    int64_t sent_us;     /* monotonic: when it was last encoded, just before the write */
+    int64_t received_us; /* monotonic: when its reply was read */
     /* internal */
     struct redis *redis;
     struct timer timer;
+    int64_t queued_us;
     uint64_t seq;
+    int rc;
     uint8_t state, repairs;
-    struct loop_task task;
 };
 
-struct redis *
-redis_new(struct loop *l,
-          const struct redis_config *c); /* connects in the background; NULL: bad url */
-void redis_free(struct redis *r); /* calls waiting complete with ERR_CANCELED or ERR_UNCERTAIN
-                                     first, inside this call */
+/* Connects in the background. NULL: the URL is wrong, or no memory. */
+struct redis *redis_new(struct loop *l, const struct redis_config *c);
+/* Calls waiting complete with ERR_CANCELED or ERR_UNCERTAIN first, inside this call; what they send
+ * then is cancelled too. Not from inside an on_reply. */
+void redis_free(struct redis *r);
 bool redis_ready(const struct redis *r);
-/* Waits for a connection that is not up only until the call's deadline or `redis.slot` (30 ms),
- * whichever is first. */
+/* Waits for a connection that is not up only until the call's deadline (ERR_DEADLINE) or slot_us
+ * (ERR_UNAVAIL), whichever is first. */
 void redis_send(struct redis *r, struct redis_call *c);
-void redis_cancel(
-    struct redis *r,
-    struct redis_call *c); /* its on_reply comes: ERR_CANCELED or ERR_UNCERTAIN, deferred */
+/* Its on_reply comes, deferred: ERR_CANCELED, or ERR_UNCERTAIN if it was sent. Harmless on a call
+ * that is not on its way. */
+void redis_cancel(struct redis *r, struct redis_call *c);
+/* Rule 15; started anew with each connection. Callers give it the TIME of their answers. */
 struct redis_time *redis_clock(struct redis *r);
 struct loop *redis_loop(struct redis *r);
 
