@@ -146,8 +146,11 @@ static int set(struct reader *r, yaml_mark_t key_at)
     yaml_mark_t at = r->event.start_mark;
     struct str value = scalar(r);
     /* "redis:" with nothing below, or all of it commented out. */
-    if (value.len == 0 && r->event.data.scalar.style == YAML_PLAIN_SCALAR_STYLE && is_section(r))
-        return 0;
+    if (is_section(r)) {
+        if (value.len == 0 && r->event.data.scalar.style == YAML_PLAIN_SCALAR_STYLE)
+            return 0;
+        return fail(r, at, STR_FMT " is a section, not a value", STR_ARG(name_of(r)));
+    }
     if (memchr(value.ptr, 0, value.len))
         return fail(r, at, "a zero byte");
     char what[512] = "";
