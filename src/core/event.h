@@ -30,5 +30,7 @@ struct event {
  * out: the reserve script appends it, since only it knows them. */
 void event_encode(const struct event *e, bool open, struct strbuf *out);
 /* 0; ERR_INVALID with the reason (a static string) in *why: "schema_version" alone means a newer
- * one, whatever else is wrong then. traceparent and tracestate point into body. */
+ * one, whatever else is wrong then. *out is written on 0, and for a newer schema if all of our
+ * fields are there and right, so that it can be quarantined by its ids; otherwise it is left as it
+ * was. traceparent and tracestate point into body. */
 int event_decode(struct str body, struct event *out, const char **why);

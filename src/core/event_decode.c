@@ -192,8 +192,12 @@ static bool key_fits(const struct event *e, struct str key)
     return str_eq(key, (struct str){text, (size_t)(at - text) + UUID_TEXT});
 }
 
-/* NULL, or what is wrong. */
-static const char *decode(struct str body, struct event *e)
+/* Told instead of any other reason, see the top. */
+static const char newer[] = "schema_version";
+
+/* NULL, or what is wrong. *whole: every field of ours is there and right, though the schema may be
+ * newer. */
+static const char *decode(struct str body, struct event *e, bool *whole)
 {
     if (body.len > EVENT_MAX_BYTES)
         return "too long";
@@ -222,24 +226,22 @@ static const char *decode(struct str body, struct event *e)
     }
     if (type != JSON_OBJECT_END || json_next(&j) != JSON_END)
         return "not JSON";
-    if (e->schema_version > EVENT_SCHEMA_VERSION)
-        return "schema_version";
     for (int f = 0; f < REQUIRED && !why; f++) {
         if (!(seen & 1u << f))
             why = fields[f].missing;
     }
     if (!why && !key_fits(e, key))
         why = "message_key is another's";
-    return why;
+    *whole = !why;
+    return e->schema_version > EVENT_SCHEMA_VERSION ? newer : why;
 }
 
 int event_decode(struct str body, struct event *out, const char **why)
 {
     struct event e = {.traceparent = STR(""), .tracestate = STR("")};
-    *why = decode(body, &e);
-    /* Of a newer schema what was understood is handed out all the same: quarantine needs its ids. */
-    if (*why && e.schema_version <= EVENT_SCHEMA_VERSION)
-        return ERR_INVALID;
-    *out = e;
+    bool whole = false;
+    *why = decode(body, &e, &whole);
+    if (whole)
+        *out = e; /* of a newer schema too: its quarantine needs the ids */
     return *why ? ERR_INVALID : 0;
 }
