@@ -1,5 +1,6 @@
 #include "app/reserve.h"
 
+#include "base/crashpoint.h"
 #include "base/log.h"
 #include "base/panic.h"
 #include <stdlib.h>
@@ -152,6 +153,7 @@ static enum flow_result step_admit(struct flow *f)
 static enum flow_result step_hold(struct flow *f)
 {
     struct reserve *r = reserve_of(f);
+    crashpoint("before_hold");
     try_hold(r);
     r->first_give_up_us = r->hold.give_up_us;
     return FLOW_WAIT;
@@ -164,13 +166,12 @@ static enum flow_result step_hold_again(struct flow *f)
     return try_hold(r);
 }
 
-/* Rules 13 and 15: what is unknown, and what was too late although there is time, is asked once
- * more with the same ids. */
+/* Rule 13: what is unknown is asked once more with the same ids. (What was too late by a wrong
+ * estimate of the store's clock is repeated by the adapter, which has that clock: rule 15.) */
 static bool worth_again(const struct reserve *r)
 {
     int64_t now = r->pool->sched->now_us;
-    return r->flow.state == RESERVE_HOLD && r->watched &&
-           (err_is_unknown(r->rc) || r->rc == STOCK_TOO_LATE) &&
+    return r->flow.state == RESERVE_HOLD && r->watched && err_is_unknown(r->rc) &&
            r->deadline_us - now >= RESERVE_LEAST_TRY_US &&
            retry_budget_take(r->pool->budget, now); /* rule 32 */
 }
@@ -179,6 +180,7 @@ static void on_held(struct op *op, int rc)
 {
     struct reserve *r = container_of(op, struct reserve, hold.op);
     struct reserve_pool *p = r->pool;
+    crashpoint("after_hold");
     r->rc = rc;
     if (err_is_unknown(rc))
         r->unknown = true;
@@ -310,7 +312,7 @@ int reserve_submit(struct reserve_pool *p, const struct reserve_request *q, void
     r->watched = true;
     r->unknown = false;
     r->deadline_us = q->received_us + p->submit_us;
-    r->answer = (struct reserve_answer){.request_id = q->request_id};
+    r->answer = (struct reserve_answer){.item = q->item, .request_id = q->request_id};
     r->hold.item = q->item;
     r->hold.user_id = q->user_id;
     r->hold.order_id = order_id;

@@ -2,10 +2,10 @@
  *
  *   reserve_submit ─ sold out by the hint, no slot, no ids, no time ──► refused at once, no flow
  *        │
- *      ADMIT ──► HOLD ─ unknown, or too late by the store's clock ──► HOLD_AGAIN ──► ANSWER
- *                 │                                                     ▲
- *                 └────────── every other result ───────────────────────┼──────────────┘
- *                                            the same ids, once, if time and retry budget allow
+ *      ADMIT ──► HOLD ───── every result but unknown ─────► ANSWER
+ *                 │                                            ▲
+ *                 └─ unknown ─► HOLD_AGAIN ────────────────────┘
+ *                    the same ids, once, if time and retry budget allow
  *
  * ADMIT takes a slot and mints the ids. HOLD and HOLD_AGAIN each wait for one call of the stock
  * port; with Redis Streams that call publishes the event, too, so one try may take hold_timeout +
@@ -56,6 +56,7 @@ struct reserve_request {
 /* What the buyer is told. */
 struct reserve_answer {
     enum answer answer;
+    struct item item;
     bool replayed; /* an earlier request's result: Idempotent-Replayed: true */
     /* ANSWER_ACCEPTED: what state the request is in; a released replay: what it came to. */
     struct verdict verdict;

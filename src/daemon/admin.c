@@ -170,7 +170,8 @@ static bool allowed(const struct admin *a, struct http_exchange *x)
     struct str scheme, token = str_split(x->authorization, ' ', &scheme);
     if (a->token_len == 0 || (str_eq_nocase(scheme, STR("Bearer")) && same_token(a, token)))
         return true;
-    http_problem(x, ANSWER_UNAUTHENTICATED, NULL, NULL);
+    http_problem_extra(x, ANSWER_UNAUTHENTICATED, NULL, NULL, (struct str){NULL, 0},
+                       STR("WWW-Authenticate: Bearer\r\n"));
     return false;
 }
 

@@ -98,12 +98,18 @@ void http_respond(struct http_exchange *x, int status, struct str content_type, 
     problem(c, ANSWER_INTERNAL_ERROR, NULL, NULL, (struct str){NULL, 0}, (struct str){NULL, 0});
 }
 
-void http_problem_with(struct http_exchange *x, enum answer a, const struct uuid *request_id,
-                       const char *detail, struct str members)
+void http_problem_extra(struct http_exchange *x, enum answer a, const struct uuid *request_id,
+                        const char *detail, struct str members, struct str extra)
 {
     struct http_conn *c = answering(x);
     if (c)
-        problem(c, a, request_id, detail, members, (struct str){NULL, 0});
+        problem(c, a, request_id, detail, members, extra);
+}
+
+void http_problem_with(struct http_exchange *x, enum answer a, const struct uuid *request_id,
+                       const char *detail, struct str members)
+{
+    http_problem_extra(x, a, request_id, detail, members, (struct str){NULL, 0});
 }
 
 void http_problem(struct http_exchange *x, enum answer a, const struct uuid *request_id,

@@ -84,5 +84,9 @@ void http_problem(struct http_exchange *x, enum answer a, const struct uuid *req
  * `"order_id":"7","reservation_id":"…"`. */
 void http_problem_with(struct http_exchange *x, enum answer a, const struct uuid *request_id,
                        const char *detail, struct str members);
+/* And with complete header lines, as http_respond's extra: WWW-Authenticate, Idempotent-Replayed.
+ */
+void http_problem_extra(struct http_exchange *x, enum answer a, const struct uuid *request_id,
+                        const char *detail, struct str members, struct str extra);
 /* The loop it came in on. */
 struct loop *http_exchange_loop(const struct http_exchange *x);

@@ -1,0 +1,101 @@
+/* seckill-api: the buyers' write path. Internal to daemon/api.
+ *
+ * One control loop (main thread): signals, admin port, the instance number, the hint loader. n data
+ * loops (threads), which share nothing but what ARCHITECTURE.md lists: each has its own HTTP server
+ * on the common port (SO_REUSEPORT), Redis connection, token verifier, flow pool and hints. */
+#pragma once
+
+#include "adapter/http/server.h"
+#include "adapter/redis_stock/redis_stock.h"
+#include "app/hint_loader.h"
+#include "app/reserve.h"
+#include "app/slot.h"
+#include "daemon/admin.h"
+#include "daemon/api/hint_mail.h"
+#include "daemon/settings.h"
+#include "port/auth.h"
+#include <pthread.h>
+
+struct api;
+struct jwt_keys;
+
+/* --- a data loop --- */
+struct data_loop {
+    struct api *api;
+    int number;
+    struct loop *loop;
+    pthread_t thread;
+    bool running; /* the thread was started */
+    struct http_service service;
+    struct http_server *server;
+    struct stock *stock;
+    struct auth *auth;
+    struct rng rng;
+    struct retry_budget budget;
+    struct hints hints;
+    struct hint_mailbox mailbox;
+    struct reserve_pool pool;
+    bool pool_ready, draining, cut;
+    struct loop_post drain, drained;
+    struct metric *refused_draining, *refused_no_ids;
+};
+
+/* Everything but the thread. listen: the address with its port. 0, or an error with a message. */
+int data_loop_init(struct data_loop *d, struct api *api, int number, const char *listen, char *err,
+                   size_t err_cap);
+int data_loop_start(struct data_loop *d);
+/* Stops the thread, wherever it is, and frees everything; harmless on what was never initialised.
+ */
+void data_loop_deinit(struct data_loop *d);
+/* From control: no new connections, finish what is in hand; then control_on_drained. */
+void data_loop_drain(struct data_loop *d);
+
+/* --- POST /v1/orders (orders.c) --- */
+void orders_on_request(struct http_service *s, struct http_exchange *x);
+void orders_on_answer(struct reserve_pool *p, void *viewer, const struct reserve_answer *a);
+
+/* --- the control loop --- */
+enum control_phase { CONTROL_STARTING, CONTROL_SERVING, CONTROL_ENDPOINTS, CONTROL_HTTP };
+
+struct control {
+    struct api *api;
+    struct loop *loop;
+    struct stock *stock;
+    struct rng rng;
+    struct admin *admin;
+    struct slot slot;
+    struct hint_loader loader;
+    bool slot_started, loader_started, news_started;
+    struct hint_mailbox mailbox;
+    struct loop_signal term, interrupt;
+    enum control_phase phase;
+    struct timer timer; /* the next phase */
+    int drained;        /* data loops */
+    /* readiness */
+    struct admin_check redis_check, ids_check;
+    struct admin_check *checks[2];
+    struct stock_probe probe;
+    bool probing;
+    struct loop_task ids_task;
+};
+int control_init(struct control *c, struct api *api, char *err, size_t err_cap);
+void control_run(struct control *c); /* until drained */
+/* What the data loops need no more; the admin port stays. */
+void control_deinit(struct control *c);
+void control_free_admin(struct control *c);
+/* On the control loop: a data loop has nothing left in hand. */
+void control_on_drained(struct loop_post *p);
+
+/* --- the process --- */
+struct api {
+    struct settings settings;
+    struct conf conf;
+    const char *ports_file; /* NULL: none is written */
+    struct jwt_keys *keys;
+    struct order_id_source ids; /* shared */
+    struct control control;
+    struct data_loop *loops;
+    int n_loops;
+};
+/* The settings of a Redis connection, by what it is for. */
+struct redis_config api_redis_config(const struct api *api, const char *link);

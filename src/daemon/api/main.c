@@ -1,0 +1,147 @@
+#include "adapter/jwt/jwt.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon/api/api.h"
+#include "daemon/common/program.h"
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define PROGRAM "seckill-api"
+#define WAIT_FOR_REDIS_US 30000000
+
+static const char usage[] =
+    "usage: seckill-api [--config FILE] [--ports-file FILE] [--SETTING VALUE…]\n"
+    "The buyers' write path: POST /v1/orders.\n"
+    "  --ports-file FILE  writes \"api=PORT admin=PORT\" there when it listens\n";
+
+struct redis_config api_redis_config(const struct api *api, const char *link)
+{
+    const struct settings *s = &api->settings;
+    return (struct redis_config){
+        .url = s->redis.url,
+        .dial_us = s->redis.dial_us,
+        .stall_us = s->redis.stall_us,
+        .backoff_min_us = s->redis.backoff_min_us,
+        .backoff_max_us = s->redis.backoff_max_us,
+        .slot_us = s->redis.slot_us,
+        .max_pending = (int)s->redis.max_pending,
+        .metric_link = link,
+    };
+}
+
+static int fail(const char *what, const char *why)
+{
+    log_error(what, LOG_Z("why", why));
+    return 1;
+}
+
+/* What a 202 rests on. Waits for a Redis that is still starting. */
+static int check_durability(const struct settings *s)
+{
+    char err[1024];
+    int64_t until = clock_mono_us() + WAIT_FOR_REDIS_US;
+    for (;;) {
+        int rc = redis_check_durability(s->redis.url, s->redis.dial_us, err, sizeof(err));
+        if (rc == 0)
+            return 0;
+        if (rc == ERR_DENIED && s->redis.allow_unsafe) {
+            log_warn("UNSAFE: this Redis may lose orders that were confirmed; going on because of "
+                     "redis.allow_unsafe",
+                     LOG_Z("why", err));
+            return 0;
+        }
+        if (rc != ERR_UNAVAIL || clock_mono_us() >= until)
+            return fail(rc == ERR_DENIED ? "refusing to start on a Redis that may lose what it "
+                                           "confirmed (redis.allow_unsafe overrides)"
+                                         : "Redis cannot be used",
+                        err);
+        log_warn("waiting for Redis", LOG_Z("why", err));
+        nanosleep(&(struct timespec){.tv_nsec = 500000000}, NULL);
+    }
+}
+
+/* The address of the loops after the first: the port that the first one got. */
+static int with_port(char *dst, size_t cap, const char *listen, int port)
+{
+    const char *colon = strrchr(listen, ':');
+    int host = colon ? (int)(colon - listen) : 0;
+    int n = snprintf(dst, cap, "%.*s:%d", host, listen, port);
+    return n > 0 && (size_t)n < cap ? 0 : ERR_INVALID;
+}
+
+static int start(struct api *api)
+{
+    char err[1024] = "", listen[CONF_STRING_MAX + 16];
+    const struct settings *s = &api->settings;
+    int rc = check_durability(s);
+    if (rc)
+        return rc;
+    api->keys = jwt_keys_load(s->auth.keys, err, sizeof(err));
+    if (!api->keys)
+        return fail("no usable token keys (auth.keys)", err);
+    order_id_init(&api->ids);
+    api->n_loops = program_loops((int)s->api.loops);
+    api->loops = calloc((size_t)api->n_loops, sizeof(api->loops[0]));
+    if (!api->loops)
+        return fail("cannot start", "no memory");
+    if (control_init(&api->control, api, err, sizeof(err)) < 0)
+        return fail("the control loop cannot start", err);
+    str_copy(listen, sizeof(listen), str_of(s->api.listen));
+    for (int i = 0; i < api->n_loops; i++) {
+        if (data_loop_init(&api->loops[i], api, i, listen, err, sizeof(err)) < 0)
+            return fail("a data loop cannot start", err);
+        if (with_port(listen, sizeof(listen), s->api.listen,
+                      http_server_port(api->loops[0].server)) < 0)
+            return fail("api.listen is too long", s->api.listen);
+    }
+    for (int i = 0; i < api->n_loops; i++) {
+        if (data_loop_start(&api->loops[i]) < 0)
+            return fail("a data loop cannot start", "no thread");
+    }
+    return 0;
+}
+
+static int tell_ports(const struct api *api)
+{
+    char err[1024];
+    int port = http_server_port(api->loops[0].server), admin = admin_port(api->control.admin);
+    log_info("listening", LOG_I("port", port), LOG_I("admin_port", admin),
+             LOG_I("loops", api->n_loops));
+    struct program_port ports[] = {{"api", port}, {"admin", admin}};
+    if (api->ports_file && program_write_ports(api->ports_file, ports, 2, err, sizeof(err)) < 0)
+        return fail("the ports file cannot be written", err);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    static struct api api; /* large: hints, mailboxes */
+    signal(SIGPIPE, SIG_IGN);
+    api.ports_file = program_take_option(&argc, argv, "--ports-file");
+    int rc = settings_load(&api.settings, &api.conf, &argc, argv, PROGRAM, usage);
+    if (rc >= 0) {
+        conf_deinit(&api.conf);
+        return rc;
+    }
+    rc = program_no_more(argc, argv, PROGRAM);
+    if (rc == 0)
+        rc = start(&api);
+    if (rc == 0)
+        rc = tell_ports(&api);
+    if (rc == 0)
+        control_run(&api.control);
+    /* Those who hand things to the control loop first, the admin port last. */
+    for (int i = 0; api.loops && i < api.n_loops; i++)
+        data_loop_deinit(&api.loops[i]);
+    control_deinit(&api.control);
+    control_free_admin(&api.control);
+    free(api.loops);
+    if (api.keys)
+        jwt_keys_free(api.keys);
+    conf_deinit(&api.conf);
+    if (rc == 0)
+        log_info("stopped");
+    return rc;
+}

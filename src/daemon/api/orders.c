@@ -1,0 +1,198 @@
+/* POST /v1/orders: from the request to the flow, from the flow's answer to the response. The checks
+ * stand in the order of their cost and of what they protect: draining, content type, token, key,
+ * body, hint, admission, Redis. */
+#include "app/order_body.h"
+#include "daemon/api/api.h"
+
+#define NONE ((struct str){NULL, 0})
+
+/* --- the request --- */
+
+/* application/json, alone or with charset=utf-8 (RFC 9110's spelling of parameters). */
+static bool is_json(struct str type)
+{
+    struct str media, rest = str_split(type, ';', &media);
+    while (media.len && media.ptr[media.len - 1] == ' ')
+        media.len--;
+    if (!str_eq_nocase(media, STR("application/json")))
+        return false;
+    if (!rest.ptr)
+        return true;
+    while (rest.len && rest.ptr[0] == ' ')
+        rest = (struct str){rest.ptr + 1, rest.len - 1};
+    return str_eq_nocase(rest, STR("charset=utf-8")) ||
+           str_eq_nocase(rest, STR("charset=\"utf-8\""));
+}
+
+static void unauthenticated(struct http_exchange *x, const char *why)
+{
+    http_problem_extra(x, ANSWER_UNAUTHENTICATED, NULL, why, NONE,
+                       STR("WWW-Authenticate: Bearer\r\n"));
+}
+
+/* False: answered. */
+static bool authenticate(struct data_loop *d, struct http_exchange *x, int64_t *user_id)
+{
+    struct str scheme, token = str_split(x->authorization, ' ', &scheme);
+    const char *why = "a bearer token is required";
+    if (str_eq_nocase(scheme, STR("Bearer")) && token.len &&
+        d->auth->ops->verify(d->auth, token, loop_wall_us(d->loop) / 1000000, user_id, &why) == 0)
+        return true;
+    unauthenticated(x, why);
+    return false;
+}
+
+static bool is_hex(struct str s)
+{
+    for (size_t i = 0; i < s.len; i++) {
+        if (!((s.ptr[i] >= '0' && s.ptr[i] <= '9') || (s.ptr[i] >= 'a' && s.ptr[i] <= 'f')))
+            return false;
+    }
+    return true;
+}
+
+static struct str part(struct str s, size_t at, size_t n)
+{
+    return (struct str){s.ptr + at, n};
+}
+
+/* W3C trace context, version 00. Another one, or an ill-formed one, is not passed on. */
+static bool is_traceparent(struct str t)
+{
+    return t.len == 55 && str_eq(part(t, 0, 3), STR("00-")) && is_hex(part(t, 3, 32)) &&
+           t.ptr[35] == '-' && is_hex(part(t, 36, 16)) && t.ptr[52] == '-' &&
+           is_hex(part(t, 53, 2)) &&
+           !str_eq(part(t, 3, 32), STR("00000000000000000000000000000000")) &&
+           !str_eq(part(t, 36, 16), STR("0000000000000000"));
+}
+
+static void on_gone(struct http_exchange *x)
+{
+    reserve_gone(x->viewer);
+}
+
+static void submit(struct data_loop *d, struct http_exchange *x, struct reserve_request *q)
+{
+    struct reserve *flow;
+    q->received_us = x->received_us;
+    q->wall_us = loop_wall_us(d->loop);
+    if (x->traceparent.len && is_traceparent(x->traceparent)) {
+        q->traceparent = x->traceparent;
+        q->tracestate = x->tracestate;
+    }
+    int rc = reserve_submit(&d->pool, q, x, &flow);
+    if (rc == RESERVE_STARTED) {
+        x->viewer = flow;
+        x->on_gone = on_gone;
+        return;
+    }
+    if (rc == ERR_UNAVAIL)
+        metric_add(d->refused_no_ids, 1);
+    http_problem(x, rc == RESERVE_HINTED_SOLD_OUT ? ANSWER_SOLD_OUT : answer_of_err(rc),
+                 &q->request_id, NULL);
+}
+
+void orders_on_request(struct http_service *s, struct http_exchange *x)
+{
+    struct data_loop *d = container_of(s, struct data_loop, service);
+    struct reserve_request q = {0};
+    const char *why;
+    if (d->draining) {
+        metric_add(d->refused_draining, 1);
+        http_problem(x, ANSWER_DRAINING, NULL, NULL);
+        return;
+    }
+    if (!is_json(x->content_type)) {
+        http_problem(x, ANSWER_UNSUPPORTED_MEDIA_TYPE, NULL, NULL);
+        return;
+    }
+    if (!authenticate(d, x, &q.user_id))
+        return;
+    if (uuid_parse(x->idempotency_key, &q.request_id) < 0) {
+        http_problem(x, ANSWER_INVALID_ARGUMENT, NULL, "Idempotency-Key must be a UUID");
+        return;
+    }
+    switch (order_body_parse(x->body, &q.item, &why)) {
+    case ORDER_BODY_OK:
+        submit(d, x, &q);
+        break;
+    case ORDER_BODY_INVALID_JSON:
+        http_problem(x, ANSWER_INVALID_JSON, &q.request_id, why);
+        break;
+    case ORDER_BODY_INVALID_ARGUMENT:
+        http_problem(x, ANSWER_INVALID_ARGUMENT, &q.request_id, why);
+        break;
+    }
+}
+
+/* --- the answer --- */
+
+static void add_uuid(struct strbuf *b, const struct uuid *u)
+{
+    char *at = strbuf_reserve(b, UUID_TEXT);
+    if (!at)
+        return;
+    uuid_format(u, at);
+    strbuf_commit(b, UUID_TEXT);
+}
+
+static void add_ids(struct strbuf *b, const struct reserve_answer *a)
+{
+    strbuf_add_str(b, STR("\"reservation_id\":\""));
+    add_uuid(b, &a->reservation_id);
+    strbuf_add_str(b, STR("\",\"order_id\":\"")); /* text: JSON's numbers end at 2^53 */
+    strbuf_add_i64(b, a->order_id);
+    strbuf_add_char(b, '"');
+}
+
+static void accepted(struct http_exchange *x, const struct reserve_answer *a)
+{
+    char body_mem[320], extra_mem[256];
+    struct strbuf body, extra;
+    strbuf_init_fixed(&body, body_mem, sizeof(body_mem));
+    strbuf_add_str(&body, STR("{\"request_id\":\""));
+    add_uuid(&body, &a->request_id);
+    strbuf_add_str(&body, STR("\","));
+    add_ids(&body, a);
+    strbuf_add_str(&body, STR(",\"state\":\""));
+    strbuf_add_str(&body, verdict_state_name(a->verdict.state));
+    strbuf_add_str(&body, STR("\"}"));
+
+    strbuf_init_fixed(&extra, extra_mem, sizeof(extra_mem));
+    strbuf_add_str(&extra, STR("Location: /v1/activities/"));
+    strbuf_add_i64(&extra, a->item.activity_id);
+    strbuf_add_str(&extra, STR("/skus/"));
+    strbuf_add_i64(&extra, a->item.sku_id);
+    strbuf_add_str(&extra, STR("/requests/"));
+    add_uuid(&extra, &a->request_id);
+    strbuf_add_str(&extra, a->replayed ? STR("\r\nIdempotent-Replayed: true\r\n") : STR("\r\n"));
+    http_respond(x, answer_info(a->answer)->status, STR("application/json"), strbuf_str(&extra),
+                 strbuf_str(&body));
+}
+
+static void refused(struct http_exchange *x, const struct reserve_answer *a)
+{
+    char mem[320];
+    struct strbuf members;
+    strbuf_init_fixed(&members, mem, sizeof(mem));
+    if (a->order_id)
+        add_ids(&members, a);
+    if (a->replayed) { /* what that request came to */
+        strbuf_add_str(&members, STR(",\"state\":\""));
+        strbuf_add_str(&members, verdict_state_name(a->verdict.state));
+        strbuf_add_str(&members, STR("\",\"reason\":\""));
+        strbuf_add_str(&members, verdict_reason_name(a->verdict.reason));
+        strbuf_add_char(&members, '"');
+    }
+    http_problem_extra(x, a->answer, &a->request_id, NULL, strbuf_str(&members),
+                       a->replayed ? STR("Idempotent-Replayed: true\r\n") : NONE);
+}
+
+void orders_on_answer(struct reserve_pool *p, void *viewer, const struct reserve_answer *a)
+{
+    (void)p;
+    if (a->answer == ANSWER_ACCEPTED)
+        accepted(viewer, a);
+    else
+        refused(viewer, a);
+}
