@@ -1,79 +1,5 @@
-#include "core/event.h"
-
-#include "base/err.h"
-#include "unit.h"
+#include "event_fixture.h"
 #include <stdlib.h>
-
-#define N(a) (sizeof(a) / sizeof *(a))
-
-/* Seed 000 §8.3, to the letter, and epoch and seq. */
-static const char seed[] =
-    "{\"message_id\":\"019f2db9-8af0-7a21-88e1-2df337730001\","
-    "\"message_key\":\"1001:2001:019f2db9-8af0-7a21-88e1-2df337730002\","
-    "\"request_id\":\"019f2db9-8af0-7a21-88e1-2df337730003\","
-    "\"reservation_id\":\"019f2db9-8af0-7a21-88e1-2df337730002\","
-    "\"activity_id\":1001,\"sku_id\":2001,\"user_id\":3001,\"order_id\":900000000000001,"
-    "\"schema_version\":1,\"created_at\":\"2026-06-25T12:00:00.123456Z\",\"retry_count\":0,"
-    "\"trace\":{\"traceparent\":\"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\","
-    "\"tracestate\":\"\"}";
-static const char tail[] = ",\"epoch\":7,\"seq\":42}";
-
-static struct uuid id(const char *text)
-{
-    struct uuid u;
-    assert_int_equal(uuid_parse(str_of(text), &u), 0);
-    return u;
-}
-
-static struct event seed_event(void)
-{
-    return (struct event){
-        .message_id = id("019f2db9-8af0-7a21-88e1-2df337730001"),
-        .request_id = id("019f2db9-8af0-7a21-88e1-2df337730003"),
-        .reservation_id = id("019f2db9-8af0-7a21-88e1-2df337730002"),
-        .item = {1001, 2001},
-        .user_id = 3001,
-        .order_id = INT64_C(900000000000001),
-        .created_at_us = INT64_C(1782388800123456),
-        .schema_version = 1,
-        .version = {7, 42},
-        .traceparent = STR("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"),
-        .tracestate = STR(""),
-    };
-}
-
-static void assert_same(const struct event *a, const struct event *b)
-{
-    assert_true(uuid_eq(&a->message_id, &b->message_id));
-    assert_true(uuid_eq(&a->request_id, &b->request_id));
-    assert_true(uuid_eq(&a->reservation_id, &b->reservation_id));
-    assert_true(item_eq(a->item, b->item));
-    assert_int_equal(a->user_id, b->user_id);
-    assert_int_equal(a->order_id, b->order_id);
-    assert_int_equal(a->created_at_us, b->created_at_us);
-    assert_int_equal(a->schema_version, b->schema_version);
-    assert_int_equal(a->retry_count, b->retry_count);
-    assert_int_equal(item_version_cmp(a->version, b->version), 0);
-    assert_true(str_eq(a->traceparent, b->traceparent));
-    assert_true(str_eq(a->tracestate, b->tracestate));
-}
-
-static void encode(const struct event *e, bool open, struct strbuf *b)
-{
-    strbuf_init(b, EVENT_MAX_BYTES);
-    event_encode(e, open, b);
-    assert_false(b->failed);
-    assert_true(b->len <= EVENT_MAX_BYTES);
-}
-
-static void assert_decodes(struct str body, struct event *e)
-{
-    const char *why = NULL;
-    int rc = event_decode(body, e, &why);
-    if (rc)
-        print_error("%s in " STR_FMT "\n", why, STR_ARG(body));
-    assert_int_equal(rc, 0);
-}
 
 static void assert_refused(struct str body, const char *reason)
 {
@@ -93,32 +19,6 @@ static void assert_refused(struct str body, const char *reason)
         assert_string_equal(why, reason);
     assert_int_equal(e.user_id, 77);
     free(copy);
-}
-
-static void test_the_seeds_body(void **state)
-{
-    (void)state;
-    struct event e = seed_event(), back;
-    struct strbuf b;
-    char expected[1024];
-    encode(&e, false, &b);
-    snprintf(expected, sizeof expected, "%s%s", seed, tail);
-    assert_int_equal(b.len, strlen(expected));
-    assert_memory_equal(b.ptr, expected, b.len);
-    assert_decodes(strbuf_str(&b), &back);
-    assert_same(&e, &back);
-    strbuf_deinit(&b);
-}
-
-static void test_open_leaves_epoch_and_seq_to_the_script(void **state)
-{
-    (void)state;
-    struct event e = seed_event();
-    struct strbuf b;
-    encode(&e, true, &b);
-    assert_int_equal(b.len, strlen(seed));
-    assert_memory_equal(b.ptr, seed, b.len);
-    strbuf_deinit(&b);
 }
 
 static void test_as_the_seed_prints_it(void **state)
@@ -146,78 +46,6 @@ static void test_as_the_seed_prints_it(void **state)
                        "}\n"),
                    &e);
     assert_same(&e, &expected);
-}
-
-static void test_round_trip_of_extremes(void **state)
-{
-    (void)state;
-    static const int64_t numbers[] = {1, 9, 10, INT64_C(9007199254740993), INT64_MAX};
-    static const int64_t times[] = {
-        0, 1, 999, 1000, 999999, INT64_C(1782388800000001), INT64_C(253402300799999999)};
-    for (size_t i = 0; i < N(numbers); i++) {
-        for (size_t t = 0; t < N(times); t++) {
-            struct event e = seed_event(), back;
-            struct strbuf b;
-            e.item = (struct item){numbers[i], numbers[N(numbers) - 1 - i]};
-            e.user_id = e.order_id = numbers[i];
-            e.version = (struct item_version){numbers[i], numbers[i] - 1};
-            e.retry_count = t ? INT32_MAX : 0;
-            e.created_at_us = times[t];
-            encode(&e, false, &b);
-            assert_decodes(strbuf_str(&b), &back);
-            assert_same(&e, &back);
-            strbuf_deinit(&b);
-        }
-    }
-}
-
-static void test_trace_is_escaped_and_bounded(void **state)
-{
-    (void)state;
-    char long_text[EVENT_TRACE_MAX + 1], quotes[EVENT_TRACE_MAX], controls[EVENT_TRACE_MAX];
-    memset(long_text, 'x', sizeof long_text);
-    memset(quotes, '"', sizeof quotes);
-    memset(controls, 1, sizeof controls);
-    static const char bad_utf8[] = "\xff\xfe";
-    const struct {
-        struct str in, out; /* out: what a reader gets */
-    } rows[] = {
-        {STR("a=1,b=2"), STR("a=1,b=2")},
-        {STR("a\"b\\c\n"), STR("")}, /* would have to be unescaped */
-        {{long_text, EVENT_TRACE_MAX}, {long_text, EVENT_TRACE_MAX}},
-        {{long_text, EVENT_TRACE_MAX + 1}, STR("")},
-        {{quotes, sizeof quotes}, STR("")},
-        {{controls, sizeof controls}, STR("")},
-        {{bad_utf8, 2}, STR("\xef\xbf\xbd\xef\xbf\xbd")},
-        {{NULL, 0}, STR("")},
-    };
-    for (size_t i = 0; i < N(rows); i++) {
-        for (size_t k = 0; k < N(rows); k++) {
-            struct event e = seed_event(), back;
-            struct strbuf b;
-            e.traceparent = rows[i].in;
-            e.tracestate = rows[k].in;
-            encode(&e, false, &b);
-            assert_decodes(strbuf_str(&b), &back);
-            assert_true(str_eq(back.traceparent, rows[i].out));
-            assert_true(str_eq(back.tracestate, rows[k].out));
-            strbuf_deinit(&b);
-        }
-    }
-}
-
-static void test_a_buffer_that_is_too_small_is_marked(void **state)
-{
-    (void)state;
-    char mem[EVENT_MAX_BYTES];
-    struct event e = seed_event();
-    for (size_t cap = 0; cap < 900; cap += 10) {
-        struct strbuf b;
-        strbuf_init_fixed(&b, mem, cap);
-        event_encode(&e, false, &b);
-        assert_true(b.failed ? b.len <= cap : b.len == sizeof seed - 1 + sizeof tail - 1);
-        assert_true(b.failed || cap >= b.len);
-    }
 }
 
 /* The seed's body with one member's text replaced; NULL: the member left out. */
@@ -464,12 +292,7 @@ static void test_the_bound(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_seeds_body),
-        cmocka_unit_test(test_open_leaves_epoch_and_seq_to_the_script),
         cmocka_unit_test(test_as_the_seed_prints_it),
-        cmocka_unit_test(test_round_trip_of_extremes),
-        cmocka_unit_test(test_trace_is_escaped_and_bounded),
-        cmocka_unit_test(test_a_buffer_that_is_too_small_is_marked),
         cmocka_unit_test(test_each_field_is_required),
         cmocka_unit_test(test_each_field_of_a_wrong_type),
         cmocka_unit_test(test_each_field_twice),
