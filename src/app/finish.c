@@ -105,17 +105,17 @@ void finish_start(struct worker *w, struct item item, struct work **works,
                                                 .other_request_id = r->other_request_id},
                      r->outbox_id);
     }
-    /* Side by side, but a test may force the order. */
+    /* Side by side, but a test may force the order. The slots stay taken until both have ended. */
     f->ack_after = crashpoint_armed("after_settle") && f->settling.n > 0;
+    bool settles = f->settling.n > 0;
+    for (int i = 0; settles && i < f->n; i++)
+        hand_pin(f->works[i]);
+    if (settles)
+        settling_send(&f->settling);
     if (f->n > 0 && !f->ack_after)
         disposal_ack(w, item, f->works, f->n);
-    if (f->settling.n == 0) {
+    if (!settles) {
         settling_deinit(&f->settling);
         free(f);
-        return;
     }
-    /* The slots stay taken until Redis has answered too: so that bounds what is under way there. */
-    for (int i = 0; i < f->n; i++)
-        hand_pin(f->works[i]);
-    settling_send(&f->settling);
 }

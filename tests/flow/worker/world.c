@@ -1,0 +1,506 @@
+#include "world.h"
+
+#include "app/place.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+static struct world *tracing;
+static const struct orders_ops *orders_under;
+static const struct queue_ops *queue_under;
+static const struct stock_ops *stock_under;
+
+static void say(const char *what, const char *detail, int rc)
+{
+    struct strbuf *b = &tracing->trace;
+    if (b->len > 0)
+        strbuf_add_str(b, STR(" | "));
+    strbuf_printf(b, "%s%s%s", what, *detail ? " " : "", detail);
+    if (rc < 0)
+        strbuf_printf(b, "=%s", err_name(rc));
+    else if (rc > 0)
+        strbuf_printf(b, "=%d", rc);
+}
+
+static void say_n(const char *what, int n, int rc)
+{
+    char number[16];
+    snprintf(number, sizeof number, "%d", n);
+    say(what, number, rc);
+}
+
+/* --- orders --- */
+
+static int place(struct orders *o, const struct ctx *ctx, struct item item, struct orders_row *rows,
+                 int n, struct orders_timing *timing)
+{
+    int rc = orders_under->place(o, ctx, item, rows, n, timing);
+    char users[2048] = "";
+    size_t at = 0;
+    for (int i = 0; i < n && at < sizeof users - 24; i++) {
+        at += (size_t)snprintf(users + at, sizeof users - at, "%s%lld", i ? "," : "",
+                               (long long)rows[i].user_id);
+        if (rc == 0 && rows[i].user_id == tracing->again_for && tracing->again_times > 0) {
+            tracing->again_times--;
+            rows[i].outcome = ORDERS_AGAIN;
+            rows[i].outbox_id = 0;
+        }
+    }
+    say("place", users, rc);
+    return rc;
+}
+
+static int mark_settled(struct orders *o, const struct ctx *ctx, const int64_t *ids, int n)
+{
+    int rc = orders_under->mark_settled(o, ctx, ids, n);
+    say_n("mark", n, rc);
+    return rc;
+}
+
+static int unsettled(struct orders *o, const struct ctx *ctx, int64_t min_age_ms,
+                     struct orders_unsettled *rows, int *n)
+{
+    int rc = orders_under->unsettled(o, ctx, min_age_ms, rows, n);
+    if (*n > 0 || rc < 0)
+        say_n("unsettled", *n, rc);
+    return rc;
+}
+
+static int inbox(struct orders *o, const struct ctx *ctx, const struct uuid *ids,
+                 struct orders_inbox *rows, int n)
+{
+    int rc = orders_under->inbox(o, ctx, ids, rows, n);
+    say_n("inbox", n, rc);
+    return rc;
+}
+
+static int void_message(struct orders *o, const struct ctx *ctx, struct item item,
+                        const struct orders_row *m, enum verdict_reason reason,
+                        struct orders_inbox *row)
+{
+    int rc = orders_under->void_message(o, ctx, item, m, reason, row);
+    say_n("void", (int)m->user_id, rc);
+    return rc;
+}
+
+static int quarantine(struct orders *o, const struct ctx *ctx, const struct orders_dead_letter *dl)
+{
+    int rc = orders_under->quarantine(o, ctx, dl);
+    say_n("quarantine", (int)dl->user_id, rc);
+    return rc;
+}
+
+static int count_attempts(struct orders *o, const struct ctx *ctx, const struct uuid *ids,
+                          const char *kind, int *counts, int n)
+{
+    int rc = orders_under->count_attempts(o, ctx, ids, kind, counts, n);
+    say_n("count", n, rc);
+    return rc;
+}
+
+static int suspect_begin(struct orders *o, const struct ctx *ctx, const struct uuid *id,
+                         struct str life, int *dead_alone)
+{
+    int rc = orders_under->suspect_begin(o, ctx, id, life, dead_alone);
+    say_n("begin", *dead_alone, rc);
+    return rc;
+}
+
+static int suspect_clear(struct orders *o, const struct ctx *ctx, const struct uuid *ids, int n,
+                         struct str life)
+{
+    int rc = orders_under->suspect_clear(o, ctx, ids, n, life);
+    say_n("clear", n, rc);
+    return rc;
+}
+
+static int probe(struct orders *o, const struct ctx *ctx)
+{
+    int rc = orders_under->probe(o, ctx);
+    say("probe", "", rc);
+    return rc;
+}
+
+static struct orders_ops orders_traced;
+
+/* --- queue and stock: said when they are asked; what became of it shows in what follows --- */
+
+static void receive(struct queue *q, struct queue_receive *r)
+{
+    r->max += tracing->surplus;
+    queue_under->receive(q, r);
+}
+
+static void ack(struct queue *q, struct queue_batch *b)
+{
+    say_n("ack", b->n, 0);
+    queue_under->ack(q, b);
+}
+
+static void extend(struct queue *q, struct queue_batch *b)
+{
+    say_n("extend", b->n, 0);
+    queue_under->extend(q, b);
+}
+
+static void retry_later(struct queue *q, struct queue_batch *b)
+{
+    say_n("later", b->n, 0);
+    queue_under->retry_later(q, b);
+}
+
+static void publish(struct queue *q, struct queue_publish *p)
+{
+    say_n("publish", (int)p->event->user_id, 0);
+    queue_under->publish(q, p);
+}
+
+static struct queue_ops queue_traced;
+
+static void settle(struct stock *s, struct stock_settle *r)
+{
+    say_n("settle", r->n, 0);
+    stock_under->settle(s, r);
+}
+
+static void progress(struct stock *s, struct stock_settle *r)
+{
+    say_n("progress", r->n, 0);
+    stock_under->progress(s, r);
+}
+
+static void claim(struct stock *s, struct stock_claim *r)
+{
+    say_n("claim", (int)r->user_id, 0);
+    stock_under->claim(s, r);
+}
+
+static void republished(struct stock *s, struct stock_republished *r)
+{
+    say_n("note", (int)r->user_id, 0);
+    stock_under->republished(s, r);
+}
+
+static struct stock_ops stock_traced;
+
+static void trace_ports(struct world *x)
+{
+    if (!orders_under) {
+        orders_under = mem_jobs_orders(x->jobs, 0)->ops;
+        orders_traced = *orders_under;
+        orders_traced.place = place;
+        orders_traced.mark_settled = mark_settled;
+        orders_traced.unsettled = unsettled;
+        orders_traced.inbox = inbox;
+        orders_traced.void_message = void_message;
+        orders_traced.quarantine = quarantine;
+        orders_traced.count_attempts = count_attempts;
+        orders_traced.suspect_begin = suspect_begin;
+        orders_traced.suspect_clear = suspect_clear;
+        orders_traced.probe = probe;
+        queue_under = x->queue->ops;
+        queue_traced = *queue_under;
+        queue_traced.receive = receive;
+        queue_traced.ack = ack;
+        queue_traced.extend = extend;
+        queue_traced.retry_later = retry_later;
+        queue_traced.publish = publish;
+        stock_under = x->stock->ops;
+        stock_traced = *stock_under;
+        stock_traced.settle = settle;
+        stock_traced.progress = progress;
+        stock_traced.claim = claim;
+        stock_traced.republished = republished;
+    }
+    for (int i = 0; i < x->jobs->threads; i++)
+        mem_jobs_orders(x->jobs, i)->ops = &orders_traced;
+    x->queue->ops = &queue_traced;
+    x->stock->ops = &stock_traced;
+}
+
+/* --- the world --- */
+
+static int64_t wall_us(struct worker *w)
+{
+    return mem_clock_wall_us(w->sched);
+}
+
+void world_init(struct world *x, int64_t units)
+{
+    *x = (struct world){0};
+    sched_init(&x->sched, MEM_CLOCK_START_US);
+    x->broker = mem_broker_new(&(struct mem_broker_config){.sched = &x->sched});
+    x->stock = mem_stock_new(&(struct mem_stock_config){.sched = &x->sched, .stream = x->broker});
+    x->buyers = mem_stock_another(x->stock);
+    x->db = mem_db_new(&x->sched, 0);
+    struct item items[] = {ITEM, ITEM_2};
+    for (int i = 0; i < 2; i++) {
+        mem_stock_put_item(x->stock, items[i], units);
+        mem_db_put_item(x->db, items[i], units, 1);
+    }
+    strbuf_init(&x->trace, 1 << 20);
+    tracing = x;
+    /* The defaults of daemon/settings.c. */
+    x->cfg = (struct worker_config){
+        .workers = 32,
+        .queue = 64,
+        .receive_max = 16,
+        .batch_max = 256,
+        .max_attempts = 8,
+        .poll_us = 5 * S,
+        .backoff_min_us = 20 * MS,
+        .backoff_max_us = 1 * S,
+        .tx_budget_us = 800 * MS,
+        .retry_base_us = 20 * MS,
+        .retry_max_us = 200 * MS,
+        .tx_attempts = 3,
+        .retry_percent = 5,
+        .retry_floor = 10,
+        .ack_attempts = 2,
+        .ack_base_us = 10 * MS,
+        .ack_max_us = 50 * MS,
+        .store_us = 500 * MS,
+        .redeliver_base_us = 200 * MS,
+        .redeliver_max_us = 5 * S,
+        .lease_margin_us = 2 * S,
+        .breaker_threshold = 5,
+        .breaker_cooldown_us = 500 * MS,
+        .probe_us = 1 * S,
+        .relay_after_us = 200 * MS,
+        .relay_interval_us = 200 * MS,
+        .relay_batch = 256,
+        .recover_after_us = 5 * S,
+        .recover_interval_us = 1 * S,
+        .recover_unknown_age_us = 60 * S,
+        .recover_rate = 200,
+        .max_republish = 5,
+        .max_hold_us = 600 * S,
+        .items_refresh_us = 500 * MS,
+    };
+}
+
+void world_start(struct world *x)
+{
+    struct worker *w = calloc(1, sizeof *w);
+    char name[32];
+    snprintf(name, sizeof name, "life-%d", ++x->lives);
+    x->queue = mem_queue_new(x->broker, name, x->cfg.workers + x->cfg.queue);
+    x->jobs = mem_jobs_new(x->db, &x->sched, 3, 16);
+    trace_ports(x);
+    w->cfg = x->cfg;
+    w->sched = &x->sched;
+    w->wall_us = wall_us;
+    w->queue = x->queue;
+    w->stock = x->stock;
+    w->jobs = x->jobs;
+    snprintf(w->life, sizeof w->life, "%s", name);
+    x->w = w;
+    worker_init(w);
+    rng_init_seed(&w->rng, (uint64_t)x->lives); /* the same sequence in each run */
+    worker_start(w);
+    /* The items are known and the first receive is at the broker. */
+    world_run(x, 10 * MS);
+}
+
+static void on_idle(struct worker *w)
+{
+    (void)w;
+    tracing->idle = true;
+}
+
+static void end(struct world *x)
+{
+    worker_deinit(x->w);
+    free(x->w);
+    x->w = NULL;
+    mem_jobs_free(x->jobs);
+    mem_queue_free(x->queue);
+    x->queue = NULL;
+}
+
+void world_stop(struct world *x)
+{
+    x->idle = false;
+    worker_stop(x->w, on_idle);
+    assert_true(mem_clock_run_while(&x->sched, &x->idle, x->sched.now_us + 30 * S));
+    end(x);
+}
+
+void world_die(struct world *x)
+{
+    for (int op = 0; op < MEM_QUEUE_OPS; op++) {
+        if (op != MEM_QUEUE_RECEIVE)
+            mem_faults_add(mem_queue_faults(x->queue), op, 0, MEM_FAULT_REQUEST_LOST, 0);
+    }
+    for (int op = 0; op < MEM_STOCK_OPS; op++)
+        mem_faults_add(mem_stock_faults(x->stock), op, 0, MEM_FAULT_REQUEST_LOST, 0);
+    for (int op = 0; op < MEM_ORDERS_OPS; op++)
+        mem_jobs_fault_all(x->jobs, op, 0, MEM_FAULT_REQUEST_LOST, 0);
+    x->idle = false;
+    worker_stop(x->w, on_idle);
+    worker_cancel(x->w);
+    assert_true(mem_clock_run_while(&x->sched, &x->idle, x->sched.now_us + 2 * S));
+    end(x);
+    mem_faults_clear(mem_stock_faults(x->stock), -1);
+}
+
+void world_deinit(struct world *x)
+{
+    assert_null(x->w);
+    mem_stock_free(x->buyers);
+    mem_stock_free(x->stock);
+    mem_broker_free(x->broker);
+    mem_db_free(x->db);
+    sched_deinit(&x->sched);
+    strbuf_deinit(&x->trace);
+}
+
+/* In steps, so that the bound is looked at all the time. */
+void world_run(struct world *x, int64_t us)
+{
+    int64_t until = x->sched.now_us + us;
+    while (x->sched.now_us < until) {
+        int64_t next = sched_next_us(&x->sched);
+        mem_clock_run_until(&x->sched, next < until ? next : until);
+        if (!x->w)
+            continue;
+        struct hand *h = &x->w->hand;
+        assert_true(h->used + h->reserved <= x->cfg.workers + x->cfg.queue);
+        x->most_in_hand = h->used > x->most_in_hand ? h->used : x->most_in_hand;
+    }
+}
+
+/* --- buyers and their events --- */
+
+static void ids_of(struct item item, int64_t user, struct uuid *request, struct uuid *reservation,
+                   struct uuid *message)
+{
+    struct uuid u = {{0}};
+    u.b[0] = (uint8_t)item.sku_id;
+    for (int i = 0; i < 8; i++)
+        u.b[15 - i] = (uint8_t)(user >> (8 * i));
+    *request = *reservation = *message = u;
+    request->b[1] = 1;
+    reservation->b[1] = 2;
+    message->b[1] = 3;
+}
+
+struct reserving {
+    struct stock_reserve op;
+    bool done;
+};
+
+static void on_reserved(struct op *op, int rc)
+{
+    assert_int_equal(rc, STOCK_CREATED);
+    container_of(op, struct reserving, op.op)->done = true;
+}
+
+void world_reserve(struct world *x, struct item item, int64_t user)
+{
+    struct reserving r = {.op = {.op = {on_reserved, x->sched.now_us + S},
+                                 .item = item,
+                                 .user_id = user,
+                                 .order_id = item.sku_id * 1000000 + user,
+                                 .created_at_us = mem_clock_wall_us(&x->sched),
+                                 .traceparent = STR(""),
+                                 .tracestate = STR(""),
+                                 .give_up_us = x->sched.now_us + S}};
+    ids_of(item, user, &r.op.request_id, &r.op.reservation_id, &r.op.message_id);
+    x->buyers->ops->reserve(x->buyers, &r.op);
+    while (!r.done)
+        world_run(x, 100);
+}
+
+struct event world_event(struct world *x, struct item item, int64_t user)
+{
+    struct event e = {.item = item,
+                      .user_id = user,
+                      .order_id = item.sku_id * 1000000 + user,
+                      .created_at_us = mem_clock_wall_us(&x->sched),
+                      .schema_version = EVENT_SCHEMA_VERSION,
+                      .version = {1, user},
+                      .traceparent = STR(""),
+                      .tracestate = STR("")};
+    ids_of(item, user, &e.request_id, &e.reservation_id, &e.message_id);
+    return e;
+}
+
+void world_post(struct world *x, struct item item, int64_t user)
+{
+    struct event e = world_event(x, item, user);
+    struct strbuf b;
+    strbuf_init(&b, EVENT_MAX_BYTES);
+    event_encode(&e, false, &b);
+    mem_broker_append(x->broker, item, strbuf_str(&b), NULL);
+    strbuf_deinit(&b);
+}
+
+void world_post_again(struct world *x, struct item item, int64_t user)
+{
+    for (int i = 0;; i++) {
+        struct str body = mem_broker_body(x->broker, item, i);
+        struct event e = {0};
+        const char *why;
+        assert_non_null(body.ptr);
+        if (event_decode(body, &e, &why) < 0 || e.user_id != user)
+            continue;
+        char copy[EVENT_MAX_BYTES];
+        memcpy(copy, body.ptr, body.len);
+        mem_broker_append(x->broker, item, (struct str){copy, body.len}, NULL);
+        return;
+    }
+}
+
+struct uuid world_message_id(struct world *x, struct item item, int64_t user)
+{
+    struct uuid a, b, message;
+    (void)x;
+    ids_of(item, user, &a, &b, &message);
+    return message;
+}
+
+const char *world_state(struct world *x, struct item item, int64_t user)
+{
+    static char text[64];
+    struct uuid request, b, c;
+    ids_of(item, user, &request, &b, &c);
+    const struct reservation *r = mem_stock_find(x->stock, item, user, &request);
+    if (!r)
+        return "NONE";
+    struct str reason = verdict_reason_name(r->verdict.reason);
+    snprintf(text, sizeof text, STR_FMT "%s" STR_FMT, STR_ARG(verdict_state_name(r->verdict.state)),
+             reason.len ? "/" : "", STR_ARG(reason));
+    return text;
+}
+
+const char *world_trace(struct world *x)
+{
+    static char text[1 << 16];
+    assert_true(x->trace.len < sizeof text);
+    if (x->trace.len)
+        memcpy(text, x->trace.ptr, x->trace.len);
+    text[x->trace.len] = 0;
+    strbuf_clear(&x->trace);
+    return text;
+}
+
+void world_assert_clean(struct world *x)
+{
+    const char *wrong = mem_db_audit(x->db);
+    if (wrong)
+        fail_msg("%s", wrong);
+    assert_int_equal(mem_db_unsettled(x->db), 0);
+    struct item items[] = {ITEM, ITEM_2};
+    for (int i = 0; i < 2; i++) {
+        struct stock_item_info info;
+        assert_int_equal(mem_broker_unacked(x->broker, items[i]), 0);
+        assert_true(mem_stock_info(x->stock, items[i], &info));
+        assert_int_equal(info.pending, 0);
+        assert_true(info.free >= 0);
+        assert_int_equal(info.free + mem_db_active_orders(x->db, items[i]), info.total);
+    }
+    if (x->w) {
+        assert_int_equal(x->w->hand.used, 0);
+        assert_int_equal(x->w->ops, 0);
+    }
+}
