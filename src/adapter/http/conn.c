@@ -130,7 +130,7 @@ static void settle_due(struct http_conn *c)
     const struct http_in *in = c->in;
     if (c->blocked) {
         set_due(c, HTTP_DUE_WRITE, c->writing_us + lim->write_us);
-    } else if (c->active || c->out) {
+    } else if (c->active || c->out || !list_empty(&c->resume.link)) {
         set_due(c, HTTP_DUE_NONE, 0);
     } else if (!in) {
         int64_t at = c->idle_us + lim->idle_us;

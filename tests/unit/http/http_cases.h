@@ -1,4 +1,5 @@
-/* Requests that must be refused, and the status of the refusal. One list for the parser alone and for the whole server. */
+/* Requests that must be refused, and the status of the refusal. One list for the parser alone and
+ * for the whole server. */
 #pragma once
 
 #include "base/str.h"
@@ -17,14 +18,20 @@ struct http_case {
 #define GET LINE("GET /v1/items HTTP/1.1")
 #define END "\r\n"
 #define CHUNKED LINE("Transfer-Encoding: chunked")
-#define BAD(name_, status_, bytes_) {name_, {bytes_, sizeof(bytes_) - 1}, status_}
+#define BAD(name_, status_, bytes_)                                                                \
+    {                                                                                              \
+        name_, {bytes_, sizeof(bytes_) - 1}, status_                                               \
+    }
 
 static const struct http_case http_bad_cases[] = {
     /* both ways of framing, and ill lengths */
     BAD("both lengths", 400, POST HOST LINE("Content-Length: 5") CHUNKED END "0\r\n\r\n"),
-    BAD("both lengths, other order", 400, POST HOST CHUNKED LINE("Content-Length: 5") END "0\r\n\r\n"),
-    BAD("differing lengths", 400, POST HOST LINE("Content-Length: 5") LINE("Content-Length: 6") END "hello!"),
-    BAD("repeated length", 400, POST HOST LINE("Content-Length: 5") LINE("Content-Length: 5") END "hello"),
+    BAD("both lengths, other order", 400,
+        POST HOST CHUNKED LINE("Content-Length: 5") END "0\r\n\r\n"),
+    BAD("differing lengths", 400,
+        POST HOST LINE("Content-Length: 5") LINE("Content-Length: 6") END "hello!"),
+    BAD("repeated length", 400,
+        POST HOST LINE("Content-Length: 5") LINE("Content-Length: 5") END "hello"),
     BAD("list of lengths", 400, POST HOST LINE("Content-Length: 5, 5") END "hello"),
     BAD("plus sign", 400, POST HOST LINE("Content-Length: +5") END "hello"),
     BAD("minus sign", 400, POST HOST LINE("Content-Length: -5") END "hello"),
@@ -32,8 +39,10 @@ static const struct http_case http_bad_cases[] = {
     BAD("hex length", 400, POST HOST LINE("Content-Length: 0x5") END "hello"),
     BAD("hex digits", 400, POST HOST LINE("Content-Length: a") END "hellohello"),
     BAD("underscore", 400, POST HOST LINE("Content-Length: 1_0") END "hellohello"),
-    BAD("overflow by 2^64", 400, POST HOST LINE("Content-Length: 18446744073709551621") END "hello"),
-    BAD("very long length", 400, POST HOST LINE("Content-Length: 99999999999999999999999999999") END),
+    BAD("overflow by 2^64", 400,
+        POST HOST LINE("Content-Length: 18446744073709551621") END "hello"),
+    BAD("very long length", 400,
+        POST HOST LINE("Content-Length: 99999999999999999999999999999") END),
     BAD("wraps at 2^32", 413, POST HOST LINE("Content-Length: 4294967301") END "hello"),
     BAD("empty length", 400, POST HOST LINE("Content-Length:") END),
     BAD("blank length", 400, POST HOST LINE("Content-Length:   ") END),
@@ -50,26 +59,36 @@ static const struct http_case http_bad_cases[] = {
     BAD("identity", 501, POST HOST LINE("Transfer-Encoding: identity") END),
     BAD("gzip, chunked", 400, POST HOST LINE("Transfer-Encoding: gzip, chunked") END "0\r\n\r\n"),
     BAD("chunked, gzip", 400, POST HOST LINE("Transfer-Encoding: chunked, gzip") END "0\r\n\r\n"),
-    BAD("chunked, chunked", 400, POST HOST LINE("Transfer-Encoding: chunked, chunked") END "0\r\n\r\n"),
+    BAD("chunked, chunked", 400,
+        POST HOST LINE("Transfer-Encoding: chunked, chunked") END "0\r\n\r\n"),
     BAD("chunked twice", 400, POST HOST CHUNKED CHUNKED END "0\r\n\r\n"),
-    BAD("chunked and identity", 400, POST HOST CHUNKED LINE("Transfer-Encoding: identity") END "0\r\n\r\n"),
+    BAD("chunked and identity", 400,
+        POST HOST CHUNKED LINE("Transfer-Encoding: identity") END "0\r\n\r\n"),
     BAD("quoted chunked", 400, POST HOST LINE("Transfer-Encoding: \"chunked\"") END "0\r\n\r\n"),
-    BAD("chunked with parameter", 400, POST HOST LINE("Transfer-Encoding: chunked;q=1") END "0\r\n\r\n"),
+    BAD("chunked with parameter", 400,
+        POST HOST LINE("Transfer-Encoding: chunked;q=1") END "0\r\n\r\n"),
     BAD("chunked and comma", 400, POST HOST LINE("Transfer-Encoding: chunked,") END "0\r\n\r\n"),
     BAD("comma and chunked", 400, POST HOST LINE("Transfer-Encoding: ,chunked") END "0\r\n\r\n"),
     BAD("empty coding", 400, POST HOST LINE("Transfer-Encoding:") END),
-    BAD("vertical tab before chunked", 400, POST HOST LINE("Transfer-Encoding: \x0b" "chunked") END "0\r\n\r\n"),
+    BAD("vertical tab before chunked", 400,
+        POST HOST LINE("Transfer-Encoding: \x0b"
+                       "chunked") END "0\r\n\r\n"),
     BAD("chunked in HTTP/1.0", 400, LINE("POST /v1/orders HTTP/1.0") HOST CHUNKED END "0\r\n\r\n"),
-    BAD("coding name with a space", 400, POST HOST LINE("Transfer-Encoding : chunked") END "0\r\n\r\n"),
-    BAD("coding name with a tab", 400, POST HOST LINE("Transfer-Encoding\t: chunked") END "0\r\n\r\n"),
+    BAD("coding name with a space", 400,
+        POST HOST LINE("Transfer-Encoding : chunked") END "0\r\n\r\n"),
+    BAD("coding name with a tab", 400,
+        POST HOST LINE("Transfer-Encoding\t: chunked") END "0\r\n\r\n"),
     BAD("folded coding", 400, POST HOST "Transfer-Encoding:\r\n chunked\r\n" END "0\r\n\r\n"),
     /* chunks */
     BAD("chunk size with plus", 400, POST HOST CHUNKED END "+5\r\nhello\r\n0\r\n\r\n"),
     BAD("chunk size with minus", 400, POST HOST CHUNKED END "-5\r\nhello\r\n0\r\n\r\n"),
     BAD("chunk size 0x", 400, POST HOST CHUNKED END "0x5\r\nhello\r\n0\r\n\r\n"),
-    BAD("chunk size with underscore", 400, POST HOST CHUNKED END "1_0\r\nhellohellohellohe\r\n0\r\n\r\n"),
-    BAD("chunk size overflows 64 bit", 400, POST HOST CHUNKED END "10000000000000005\r\nhello\r\n0\r\n\r\n"),
-    BAD("chunk size overflows 32 bit", 400, POST HOST CHUNKED END "100000005\r\nhello\r\n0\r\n\r\n"),
+    BAD("chunk size with underscore", 400,
+        POST HOST CHUNKED END "1_0\r\nhellohellohellohe\r\n0\r\n\r\n"),
+    BAD("chunk size overflows 64 bit", 400,
+        POST HOST CHUNKED END "10000000000000005\r\nhello\r\n0\r\n\r\n"),
+    BAD("chunk size overflows 32 bit", 400,
+        POST HOST CHUNKED END "100000005\r\nhello\r\n0\r\n\r\n"),
     BAD("chunk size near 2^32", 413, POST HOST CHUNKED END "ffffffff\r\nhello\r\n0\r\n\r\n"),
     BAD("chunk size empty", 400, POST HOST CHUNKED END "\r\nhello\r\n0\r\n\r\n"),
     BAD("chunk size not hex", 400, POST HOST CHUNKED END "g\r\nhello\r\n0\r\n\r\n"),
@@ -122,7 +141,8 @@ static const struct http_case http_bad_cases[] = {
     BAD("Host with a query", 400, GET LINE("Host: a.example?x") END),
     BAD("Host not ASCII", 400, GET LINE("Host: caf\xc3\xa9.example") END),
     BAD("only a port", 400, GET LINE("Host: :80") END),
-    BAD("two Hosts in HTTP/1.0", 400, LINE("GET /v1/items HTTP/1.0") HOST LINE("Host: b.example") END),
+    BAD("two Hosts in HTTP/1.0", 400,
+        LINE("GET /v1/items HTTP/1.0") HOST LINE("Host: b.example") END),
     /* request line */
     BAD("lower-case method", 501, LINE("get /v1/items HTTP/1.1") HOST END),
     BAD("unknown method", 501, LINE("FETCH /v1/items HTTP/1.1") HOST END),
@@ -175,10 +195,13 @@ static const struct http_case http_bad_cases[] = {
     BAD("not ASCII in a name", 400, GET HOST LINE("X\xc3\xa9: b") END),
     BAD("slash in a name", 400, GET HOST LINE("X/A: b") END),
     /* semantics */
-    BAD("Expect something else", 400, POST HOST LINE("Expect: 200-ok") LINE("Content-Length: 5") END "hello"),
-    BAD("Expect a list", 400, POST HOST LINE("Expect: 100-continue, x") LINE("Content-Length: 5") END "hello"),
+    BAD("Expect something else", 400,
+        POST HOST LINE("Expect: 200-ok") LINE("Content-Length: 5") END "hello"),
+    BAD("Expect a list", 400,
+        POST HOST LINE("Expect: 100-continue, x") LINE("Content-Length: 5") END "hello"),
     BAD("two Authorizations", 400, GET HOST LINE("Authorization: a") LINE("Authorization: a") END),
-    BAD("two Idempotency-Keys", 400, GET HOST LINE("Idempotency-Key: a") LINE("idempotency-key: b") END),
+    BAD("two Idempotency-Keys", 400,
+        GET HOST LINE("Idempotency-Key: a") LINE("idempotency-key: b") END),
     BAD("two Content-Types", 400, GET HOST LINE("Content-Type: a") LINE("Content-Type: b") END),
     BAD("body too large", 413, POST HOST LINE("Content-Length: 4097") END),
     BAD("chunk too large", 413, POST HOST CHUNKED END "1001\r\n"),
