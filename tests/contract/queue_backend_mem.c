@@ -1,0 +1,55 @@
+#include "queue_backend.h"
+
+#include "adapter/mem/mem_queue.h"
+
+const int64_t backend_lease_us = 10000000;
+const bool backend_virtual = true;
+
+static struct sched sched;
+static struct mem_broker *broker;
+static int64_t next_sku;
+
+void backend_start(void)
+{
+    sched_init(&sched, MEM_CLOCK_START_US);
+    broker =
+        mem_broker_new(&(struct mem_broker_config){.sched = &sched, .lease_us = backend_lease_us});
+}
+
+void backend_stop(void)
+{
+    mem_broker_free(broker);
+    sched_deinit(&sched);
+}
+
+int64_t backend_now_us(void)
+{
+    return sched.now_us;
+}
+
+struct item backend_item(void)
+{
+    return (struct item){1, ++next_sku};
+}
+
+struct queue *backend_consumer(const char *name, int max_in_hand)
+{
+    return mem_queue_new(broker, name, max_in_hand);
+}
+
+void backend_kill(struct queue *q)
+{
+    mem_queue_free(q);
+}
+
+void backend_append(struct item item, struct str body, char *queue_id)
+{
+    mem_broker_append(broker, item, body, queue_id);
+}
+
+bool backend_run(const bool *flag, int64_t us)
+{
+    return mem_clock_run_while(&sched, flag, sched.now_us + us);
+}
+
+void backend_wake(void) {}

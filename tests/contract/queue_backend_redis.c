@@ -1,0 +1,121 @@
+#include "queue_backend_redis.h"
+
+#include "adapter/redis_stream/redis_stream.h"
+#include "base/panic.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+const int64_t backend_lease_us = 400000;
+const bool backend_virtual = false;
+
+struct contract_redis backend_redis;
+static struct loop *loop;
+static struct timer limit;
+static int64_t next_sku;
+
+static void on_limit(struct timer *t)
+{
+    (void)t;
+    loop_stop(loop);
+}
+
+static void stop_redis(void)
+{
+    contract_redis_stop(&backend_redis);
+}
+
+void backend_start(void)
+{
+    if (!backend_redis.c) {
+        contract_redis_start(&backend_redis);
+        atexit(stop_redis);
+    }
+    loop = loop_new();
+    limit.on_fire = on_limit;
+}
+
+void backend_stop(void)
+{
+    /* Connections that were freed have their last deferred work in the loop's next turn. */
+    const bool never = false;
+    backend_run(&never, 1000);
+    loop_free(loop);
+}
+
+struct loop *backend_loop(void)
+{
+    return loop;
+}
+
+int64_t backend_now_us(void)
+{
+    return loop_now_us(loop);
+}
+
+const char *backend_key(struct item item, char *key)
+{
+    snprintf(key, 72, "sec:{%lld:%lld}:events", (long long)item.activity_id,
+             (long long)item.sku_id);
+    return key;
+}
+
+struct item backend_item(void)
+{
+    struct item item = {1, ++next_sku};
+    char key[72];
+    freeReplyObject(contract_redis_do(&backend_redis, "XGROUP CREATE %s %s 0 MKSTREAM",
+                                      backend_key(item, key), EVENT_GROUP));
+    return item;
+}
+
+struct queue *backend_consumer(const char *name, int max_in_hand)
+{
+    char err[128] = "";
+    struct redis_stream_config c = {.redis = {.url = backend_redis.url,
+                                              .dial_us = 500000,
+                                              .stall_us = 2000000,
+                                              .backoff_min_us = 10000,
+                                              .backoff_max_us = 100000,
+                                              .max_pending = 1024,
+                                              .metric_link = "queue"},
+                                    .group = EVENT_GROUP,
+                                    .consumer = name,
+                                    .lease_us = backend_lease_us,
+                                    .trim_interval_us = 50000,
+                                    .max_in_hand = max_in_hand};
+    struct queue *q = redis_stream_new(loop, &c, err, sizeof err);
+    if (!q)
+        panic("redis_stream_new: %s", err);
+    return q;
+}
+
+void backend_kill(struct queue *q)
+{
+    redis_stream_free(q);
+}
+
+void backend_append(struct item item, struct str body, char *queue_id)
+{
+    char key[72];
+    redisReply *r = contract_redis_do(&backend_redis, "XADD %s NOMKSTREAM * b %b",
+                                      backend_key(item, key), body.ptr, body.len);
+    if (r->type != REDIS_REPLY_STRING)
+        panic("XADD: %s", r->str ? r->str : "nil");
+    if (queue_id)
+        str_copy(queue_id, 32, (struct str){r->str, r->len});
+    freeReplyObject(r);
+}
+
+bool backend_run(const bool *flag, int64_t us)
+{
+    sched_set_in(loop_sched(loop), &limit, us);
+    while (!*flag && limit.slot)
+        loop_run(loop);
+    sched_clear(loop_sched(loop), &limit);
+    return *flag;
+}
+
+void backend_wake(void)
+{
+    loop_stop(loop);
+}
