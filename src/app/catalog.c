@@ -70,27 +70,6 @@ static void on_items_time(struct timer *t)
 
 /* --- their backlogs --- */
 
-static void show(struct worker *w)
-{
-    struct catalog *c = &w->catalog;
-    int64_t lag = 0, oldest_ms = 0;
-    /* With many items a round takes several ticks. */
-    int64_t fresh =
-        CATALOG_LAG_FRESH_US + (int64_t)(c->n / CATALOG_LAG_UNDER_WAY) * 2 * CATALOG_LAG_TICK_US;
-    for (int i = 0; i < c->n; i++) {
-        struct catalog_item *it = &c->items[i];
-        if (it->lag_at_us == 0 || w->sched->now_us - it->lag_at_us > fresh) {
-            metric_set_unknown(w->metrics.lag);
-            metric_set_unknown(w->metrics.oldest_age);
-            return;
-        }
-        lag += it->waiting + it->in_hand;
-        oldest_ms = it->oldest_age_ms > oldest_ms ? it->oldest_age_ms : oldest_ms;
-    }
-    metric_set(w->metrics.lag, lag);
-    metric_set(w->metrics.oldest_age, (oldest_ms + 999) / 1000);
-}
-
 static void on_lag(struct op *op, int rc)
 {
     struct catalog_ask *a = container_of(op, struct catalog_ask, op.op);
@@ -103,7 +82,6 @@ static void on_lag(struct op *op, int rc)
         it->in_hand = a->op.in_hand;
         it->oldest_age_ms = a->op.oldest_age_ms;
     }
-    show(w);
     worker_op_ended(w);
 }
 
@@ -124,7 +102,6 @@ static void on_lag_time(struct timer *t)
         worker_op_begun(w);
         w->queue->ops->lag(w->queue, &a->op);
     }
-    show(w);
     sched_set_in(w->sched, t, CATALOG_LAG_TICK_US);
 }
 

@@ -1,6 +1,6 @@
 /* The items: read again and again from the stock, told to the queue; and the backlog of each, for
- * the metrics and for recovery (rules 26, 31). What is not known is never taken for zero. Loop
- * thread. */
+ * recovery and (inside the adapter) for the metrics (rules 26, 31). What is not known is never
+ * taken for zero. Loop thread. */
 #pragma once
 
 #include "base/sched.h"

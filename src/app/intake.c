@@ -110,10 +110,8 @@ static int take_all(struct worker *w)
     int most = w->cfg.batch_max > w->cfg.receive_max ? w->cfg.batch_max : w->cfg.receive_max;
     in->want = in->want > most ? most : in->want;
     in->want = in->want < w->cfg.receive_max ? w->cfg.receive_max : in->want;
-    if (n > 0) {
-        metric_observe(w->metrics.batch_received, n);
+    if (n > 0)
         crashpoint("after_receive");
-    }
     return surplus;
 }
 
@@ -132,7 +130,6 @@ static enum flow_result step_take(struct flow *f)
         flow_goto(f, LOOK);
         return FLOW_NEXT;
     }
-    metric_add(w->metrics.receive_failures, 1);
     if (in->rc < 0) {
         static struct log_limit limit;
         uint64_t more;

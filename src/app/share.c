@@ -3,26 +3,16 @@
 #include "app/lanes.h"
 #include "app/worker.h"
 
-static void gauges(struct worker *w)
-{
-    struct share *s = &w->share;
-    int busy = s->running[SHARE_ORDERS] + s->running[SHARE_BACK];
-    metric_set(w->metrics.pg_acquired, busy);
-    metric_set(w->metrics.pg_idle, w->jobs->threads - busy);
-}
-
 void share_init(struct worker *w)
 {
     for (int c = 0; c < SHARE_CLASSES; c++)
         list_init(&w->share.waiting[c]);
-    gauges(w);
 }
 
 static void finish(struct share_job *j)
 {
     struct worker *w = j->w;
     w->share.running[j->class]--;
-    gauges(w);
     /* The pump waits, so that what on_done submits competes on equal terms. */
     bool outer = !w->share.pumping;
     w->share.pumping = true;
@@ -55,7 +45,6 @@ static void start_first(struct worker *w, enum share_class c)
     struct share_job *j = container_of(list_pop_front(&s->waiting[c]), struct share_job, link);
     s->n_waiting[c]--;
     s->running[c]++;
-    gauges(w);
     metric_observe_us(w->metrics.pg_wait, w->sched->now_us - j->asked_us);
     j->rc = ERR_OVERLOAD;
     j->job.run = on_run;

@@ -55,19 +55,9 @@ void worker_metrics_init(struct worker_metrics *m)
     init_labelled(m);
     m->inflight = gauge("seckill_mq_inflight_messages", "Messages in hand, not acknowledged.");
     m->jobs_queue = gauge("seckill_mq_jobs_queue_size", "Of these, waiting for their turn.");
-    m->batch_received =
-        metric_histogram("seckill_mq_receive_batch_size", "Messages per receive.", NULL, sizes, 9);
-    m->receive_failures = counter("seckill_mq_receive_failures_total", "Receives that failed.");
     m->ack_failures =
         counter("seckill_mq_ack_failures_total", "Acknowledgements given up; redelivery follows.");
     m->dead_letters = counter("seckill_mq_dlq_messages_total", "Messages stored as dead letters.");
-    m->lag = gauge("seckill_mq_consumer_lag", "Messages of all items not yet acknowledged.");
-    m->oldest_age = gauge("seckill_mq_oldest_age_seconds",
-                          "Age of the oldest message that was delivered at most once.");
-    metric_set_unknown(m->lag);
-    metric_set_unknown(m->oldest_age);
-    m->pg_acquired = gauge("seckill_pg_acquired_connections", "Connections with a job.");
-    m->pg_idle = gauge("seckill_pg_idle_connections", "Connections without.");
     m->pg_empty_acquire =
         counter("seckill_pg_empty_acquire_count", "Jobs that found every connection busy.");
     m->pg_wait = metric_histogram("seckill_pg_acquire_wait_seconds", "Jobs' wait for a connection.",

@@ -1,4 +1,6 @@
-/* The metrics of the worker's flows, with the seed's names (000 §12.2). */
+/* The metrics of the worker's flows, with the seed's names (000 §12.2). What an adapter knows
+ * better it counts itself: receives and backlog in the queue's, connections and transactions in
+ * pg's. */
 #pragma once
 
 #include "base/metric.h"
@@ -17,11 +19,11 @@ enum work_outcome {
 };
 
 struct worker_metrics {
-    struct metric *inflight, *jobs_queue, *batch_received, *receive_failures, *ack_failures;
+    struct metric *inflight, *jobs_queue, *ack_failures;
     struct metric *delivery_attempt[4]; /* 1, 2–3, 4–7, 8 and more */
-    struct metric *dead_letters, *lag, *oldest_age;
+    struct metric *dead_letters;
     struct metric *process[OUTCOMES];
-    struct metric *pg_acquired, *pg_idle, *pg_empty_acquire, *pg_wait;
+    struct metric *pg_empty_acquire, *pg_wait;
     struct metric *tx_size, *tx_retries[3]; /* conflict, uncertain, unavailable */
     struct metric *breaker_open;
     struct metric *order_created, *order_delay, *order_rejected[REASONS];

@@ -1,0 +1,191 @@
+/* The life of the process, in the design's order (section 7, drain):
+ *
+ *   STARTING → RUNNING ─ SIGTERM, SIGINT ─► ENDPOINTS → FINISHING → CLOSING → the end
+ *                                                          └ drain.worker is over ─► CANCELED ─┘
+ *
+ * Whatever is given up is unacked and will be delivered again. A second signal ends the process at
+ * once. */
+#include "adapter/redis_stock/redis_stock.h"
+#include "adapter/redis_stream/redis_stream.h"
+#include "daemon/worker/daemon.h"
+#include <signal.h>
+#include <unistd.h>
+
+#define START_POLL_US 20000
+#define CLOSE_US 1000000
+
+static void start_pg_probe(struct daemon *d);
+
+/* --- drain --- */
+
+static void on_closed(struct op *op, int rc)
+{
+    struct daemon *d = container_of(op, struct daemon, close_op);
+    (void)rc;
+    log_info("drained", LOG_I("duration_ms", (loop_now_us(d->loop) - d->drain_started_us) / 1000));
+    loop_stop(d->loop);
+}
+
+static void on_idle(struct worker *w)
+{
+    struct daemon *d = container_of(w, struct daemon, worker);
+    d->phase = DAEMON_CLOSING;
+    sched_clear(loop_sched(d->loop), &d->timer);
+    worker_deinit(w);
+    d->started = false;
+    d->close_op = (struct op){on_closed, loop_now_us(d->loop) + CLOSE_US};
+    redis_stream_close(w->queue, &d->close_op);
+}
+
+static void begin_finishing(struct daemon *d)
+{
+    d->phase = DAEMON_FINISHING;
+    log_info("draining: nothing is received any more", LOG_I("in_hand", d->worker.hand.used));
+    sched_set_in(loop_sched(d->loop), &d->timer, d->settings.drain.worker_us);
+    worker_stop(&d->worker, on_idle);
+}
+
+static void on_time(struct timer *t)
+{
+    struct daemon *d = container_of(t, struct daemon, timer);
+    switch (d->phase) {
+    case DAEMON_STARTING:
+        if (redis_stock_ready(d->worker.stock) && d->pg_answered) {
+            d->phase = DAEMON_RUNNING;
+            admin_set_started(d->admin);
+            log_info("started");
+            return;
+        }
+        if (!d->pg_probing && !d->pg_answered)
+            start_pg_probe(d);
+        sched_set_in(loop_sched(d->loop), t, START_POLL_US);
+        return;
+    case DAEMON_ENDPOINTS:
+        begin_finishing(d);
+        return;
+    case DAEMON_FINISHING:
+        d->phase = DAEMON_CANCELED;
+        log_warn("drain deadline exceeded: what is left will be delivered again",
+                 LOG_I("in_hand", d->worker.hand.used));
+        sched_set_in(loop_sched(d->loop), t, d->settings.drain.after_cancel_us);
+        worker_cancel(&d->worker);
+        return;
+    default:
+        log_error("what was cancelled did not end; ending without it");
+        _exit(1);
+    }
+}
+
+static void on_signal(struct loop_signal *s, int signo)
+{
+    struct daemon *d = signo == SIGINT ? container_of(s, struct daemon, interrupt)
+                                       : container_of(s, struct daemon, term);
+    if (d->phase >= DAEMON_ENDPOINTS) {
+        log_warn("a second signal: ending at once", LOG_I("signal", signo));
+        _exit(1);
+    }
+    log_info("draining: not ready, still working", LOG_I("signal", signo));
+    d->drain_started_us = loop_now_us(d->loop);
+    d->phase = DAEMON_ENDPOINTS;
+    admin_set_draining(d->admin);
+    sched_set_in(loop_sched(d->loop), &d->timer, d->settings.drain.endpoints_us);
+}
+
+/* --- readiness, on the real path --- */
+
+static void on_redis_probed(struct op *op, int rc)
+{
+    struct daemon *d = container_of(op, struct daemon, redis_probe.op);
+    admin_check_done(&d->redis_check, rc, NULL);
+}
+
+static void start_redis_check(struct admin_check *check)
+{
+    struct daemon *d = container_of(check, struct daemon, redis_check);
+    d->redis_probe.op =
+        (struct op){on_redis_probed, loop_now_us(d->loop) + d->settings.redis.reply_us};
+    d->worker.stock->ops->probe(d->worker.stock, &d->redis_probe);
+}
+
+static void run_pg_probe(struct share_job *j, struct orders *o)
+{
+    struct daemon *d = container_of(j, struct daemon, pg_probe);
+    j->rc = o->ops->probe(o, &d->pg_ctx);
+}
+
+static void on_pg_probed(struct share_job *j)
+{
+    struct daemon *d = container_of(j, struct daemon, pg_probe);
+    d->pg_probing = false;
+    d->pg_answered |= j->rc >= 0;
+    if (d->pg_check.running)
+        admin_check_done(&d->pg_check, j->rc, NULL);
+}
+
+static void start_pg_probe(struct daemon *d)
+{
+    d->pg_probing = true;
+    d->pg_probe =
+        (struct share_job){.class = SHARE_BACK, .run = run_pg_probe, .on_done = on_pg_probed};
+    ctx_init(&d->pg_ctx, &d->worker.root, loop_now_us(d->loop) + d->settings.pg.ping_us);
+    share_submit(&d->worker, &d->pg_probe);
+}
+
+static void on_pg_refused(struct loop_task *t)
+{
+    struct daemon *d = container_of(t, struct daemon, pg_refused);
+    admin_check_done(&d->pg_check, ERR_CANCELED, "draining");
+}
+
+static void start_pg_check(struct admin_check *check)
+{
+    struct daemon *d = container_of(check, struct daemon, pg_check);
+    if (d->phase >= DAEMON_FINISHING)
+        loop_defer(d->loop, &d->pg_refused);
+    else if (!d->pg_probing)
+        start_pg_probe(d);
+}
+
+/* --- life --- */
+
+int control_init(struct daemon *d, char *err, size_t err_cap)
+{
+    d->redis_check = (struct admin_check){.name = "redis", .start = start_redis_check};
+    d->pg_check = (struct admin_check){.name = "postgresql", .start = start_pg_check};
+    d->checks[0] = &d->redis_check;
+    d->checks[1] = &d->pg_check;
+    list_init(&d->pg_refused.link);
+    d->pg_refused.on_run = on_pg_refused;
+    d->timer.on_fire = on_time;
+    struct admin_config config = {.listen = d->settings.worker.admin_listen,
+                                  .token_file = d->settings.api.admin_token_file,
+                                  .conf = &d->conf,
+                                  .checks = d->checks,
+                                  .n_checks = 2};
+    d->admin = admin_new(d->loop, &config, err, err_cap);
+    if (!d->admin)
+        return ERR_UNAVAIL;
+    d->term.on_signal = d->interrupt.on_signal = on_signal;
+    int rc = loop_signal_add(d->loop, &d->term, SIGTERM);
+    return rc < 0 ? rc : loop_signal_add(d->loop, &d->interrupt, SIGINT);
+}
+
+void control_run(struct daemon *d)
+{
+    worker_start(&d->worker);
+    d->started = true;
+    sched_set_in(loop_sched(d->loop), &d->timer, 0);
+    loop_run(d->loop);
+}
+
+void control_deinit(struct daemon *d)
+{
+    if (d->pg_check.running) {
+        loop_defer_cancel(&d->pg_refused);
+        on_pg_refused(&d->pg_refused);
+    }
+    if (d->admin)
+        admin_free(d->admin);
+    loop_signal_remove(d->loop, &d->term);
+    loop_signal_remove(d->loop, &d->interrupt);
+}
