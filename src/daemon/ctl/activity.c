@@ -33,6 +33,19 @@ static void print_one(bool json, const struct pg_activity *a, const struct stock
     out_end(&o);
 }
 
+/* After a change people want one line; a program gets everything. */
+static void print_change(bool json, const struct pg_activity *a, const struct stock_item_info *info,
+                         const char *outcome)
+{
+    if (json) {
+        print_one(true, a, info);
+        return;
+    }
+    printf("item %lld:%lld %s\n", (long long)a->item.activity_id, (long long)a->item.sku_id,
+           outcome);
+    fflush(stdout);
+}
+
 static int run_create(struct ctl *c, const struct ctl_command *self, int argc, char **argv)
 {
     struct create_args a = {0};
@@ -66,7 +79,7 @@ static int run_create(struct ctl *c, const struct ctl_command *self, int argc, c
                      (long long)a.item.activity_id, (long long)a.item.sku_id);
         return CTL_FAILED;
     }
-    print_one(a.json, &have, NULL);
+    print_change(a.json, &have, NULL, rc == 1 ? "exists already, as asked for" : "is created");
     return CTL_OK;
 }
 
@@ -222,7 +235,8 @@ static int run_control(struct ctl *c, const struct ctl_command *self, int argc, 
     rc = absent ? 1 : item_in_redis(c, what, a.item, &info);
     if (rc < 0)
         return CTL_FAILED;
-    print_one(a.json, &have, rc == 0 ? &info : NULL);
+    snprintf(err, sizeof(err), "is %s", item_state_name(to));
+    print_change(a.json, &have, rc == 0 ? &info : NULL, err);
     if (rc == 0 && to == STOCK_STATE_OPEN && info.now_ms >= info.ends_ms)
         ctl_complain("%s: note that its sale ended already", what);
     return CTL_OK;

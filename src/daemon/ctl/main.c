@@ -27,7 +27,7 @@ static void print_help(const struct ctl_command *k)
     struct strbuf b;
     strbuf_init(&b, 1 << 16);
     args_help(k->options, k->n_options, &b);
-    printf("usage: seckillctl [--config FILE] %s%s%s%s%s [OPTIONS]\n\n%s\n%s" STR_FMT, k->group,
+    printf("usage: seckillctl [--config FILE] %s%s%s%s%s [OPTIONS]\n\n%s%s" STR_FMT, k->group,
            k->verb ? " " : "", k->verb ? k->verb : "", *k->words ? " " : "", k->words, k->help,
            b.len ? "\n" : "", STR_ARG(strbuf_str(&b)));
     strbuf_deinit(&b);

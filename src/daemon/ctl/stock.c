@@ -1,11 +1,17 @@
 /* stock warm|show: an item's keys in Redis. */
 #include "base/err.h"
 #include "daemon/ctl/item_args.h"
+#include <stdio.h>
 
 static int print_stock(bool json, struct item item, const struct stock_item_info *info,
                        const char *outcome)
 {
     struct out o;
+    if (outcome && !json) { /* after a change people want one line */
+        printf("item %lld:%lld %s: %lld of %lld free\n", (long long)item.activity_id,
+               (long long)item.sku_id, outcome, (long long)info->free, (long long)info->total);
+        return fflush(stdout) == 0 ? CTL_OK : CTL_FAILED;
+    }
     out_begin(&o, json, false);
     out_record(&o);
     if (outcome)
@@ -99,7 +105,7 @@ static int run_warm(struct ctl *c, const struct ctl_command *self, int argc, cha
             ctl_complain("stock warm: done, but Redis does not show the item");
         return CTL_FAILED;
     }
-    return print_stock(a.json, a.item, &info, "warmed");
+    return print_stock(a.json, a.item, &info, "is warmed");
 }
 
 const struct ctl_command stock_warm_command = {

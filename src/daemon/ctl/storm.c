@@ -6,6 +6,8 @@
 #include "daemon/ctl/storm_answer.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
 
 #define LATER_ROOM (1 << 16)
 #define SOON_US (INT64_C(50) * 1000)
@@ -45,6 +47,8 @@ struct storm {
     int64_t start_us;
     struct later_queue soon, after; /* without and with a Retry-After */
     struct timer timer;
+    struct loop_io exact; /* with a rate: a timerfd, since the loop's timers are up to 2 ms late,
+                             which would count as latency */
     bool stopping, ended;
     void (*on_end)(struct storm *s, void *arg);
     void *arg;
@@ -165,6 +169,17 @@ static void end(struct storm *s)
     s->on_end(s, s->arg);
 }
 
+static void wake_at(struct storm *s, int64_t at_us)
+{
+    if (s->exact.impl) {
+        struct itimerspec at = {
+            .it_value = {.tv_sec = at_us / 1000000, .tv_nsec = at_us % 1000000 * 1000}};
+        if (timerfd_settime(s->exact.fd, TFD_TIMER_ABSTIME, &at, NULL) == 0)
+            return;
+    }
+    sched_set(loop_sched(s->c.loop), &s->timer, at_us);
+}
+
 /* Sends whatever is due and has a slot; sets the timer for what is not. Never leaves both a free
  * slot and something due. */
 static void pump(struct storm *s)
@@ -200,7 +215,15 @@ static void pump(struct storm *s)
     if (s->stopping)
         sched_clear(loop_sched(s->c.loop), &s->timer);
     else
-        sched_set(loop_sched(s->c.loop), &s->timer, at_us);
+        wake_at(s, at_us);
+}
+
+static void on_exact(struct loop_io *io, int what)
+{
+    uint64_t fired;
+    (void)what;
+    if (read(io->fd, &fired, sizeof(fired)) == (ssize_t)sizeof(fired))
+        pump(container_of(io, struct storm, exact));
 }
 
 static void on_timer(struct timer *t)
@@ -326,6 +349,10 @@ struct storm *storm_new(const struct storm_config *c)
     s->c = *c;
     s->requests = c->buyers * c->clicks;
     s->timer.on_fire = on_timer;
+    s->exact.on_ready = on_exact;
+    int fd = c->rate ? timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC) : -1;
+    if (fd >= 0 && loop_io_add(c->loop, &s->exact, fd, LOOP_READ) != 0)
+        close(fd);
     s->soon.delay_us = SOON_US;
     s->after.delay_us = RETRY_AFTER_MAX_US;
     s->soon.ring = calloc(LATER_ROOM, sizeof(struct later));
@@ -393,6 +420,10 @@ void storm_free(struct storm *s)
         loop_run(s->c.loop);
     }
     sched_clear(loop_sched(s->c.loop), &s->timer);
+    if (s->exact.impl) {
+        loop_io_remove(s->c.loop, &s->exact);
+        close(s->exact.fd);
+    }
     free(s->soon.ring);
     free(s->after.ring);
     free(s->slots);
