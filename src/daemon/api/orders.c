@@ -3,26 +3,11 @@
  * body, hint, admission, Redis. */
 #include "app/order_body.h"
 #include "daemon/api/api.h"
+#include "daemon/api/header.h"
 
 #define NONE ((struct str){NULL, 0})
 
 /* --- the request --- */
-
-/* application/json, alone or with charset=utf-8 (RFC 9110's spelling of parameters). */
-static bool is_json(struct str type)
-{
-    struct str media, rest = str_split(type, ';', &media);
-    while (media.len && media.ptr[media.len - 1] == ' ')
-        media.len--;
-    if (!str_eq_nocase(media, STR("application/json")))
-        return false;
-    if (!rest.ptr)
-        return true;
-    while (rest.len && rest.ptr[0] == ' ')
-        rest = (struct str){rest.ptr + 1, rest.len - 1};
-    return str_eq_nocase(rest, STR("charset=utf-8")) ||
-           str_eq_nocase(rest, STR("charset=\"utf-8\""));
-}
 
 static void unauthenticated(struct http_exchange *x, const char *why)
 {
@@ -42,30 +27,6 @@ static bool authenticate(struct data_loop *d, struct http_exchange *x, int64_t *
     return false;
 }
 
-static bool is_hex(struct str s)
-{
-    for (size_t i = 0; i < s.len; i++) {
-        if (!((s.ptr[i] >= '0' && s.ptr[i] <= '9') || (s.ptr[i] >= 'a' && s.ptr[i] <= 'f')))
-            return false;
-    }
-    return true;
-}
-
-static struct str part(struct str s, size_t at, size_t n)
-{
-    return (struct str){s.ptr + at, n};
-}
-
-/* W3C trace context, version 00. Another one, or an ill-formed one, is not passed on. */
-static bool is_traceparent(struct str t)
-{
-    return t.len == 55 && str_eq(part(t, 0, 3), STR("00-")) && is_hex(part(t, 3, 32)) &&
-           t.ptr[35] == '-' && is_hex(part(t, 36, 16)) && t.ptr[52] == '-' &&
-           is_hex(part(t, 53, 2)) &&
-           !str_eq(part(t, 3, 32), STR("00000000000000000000000000000000")) &&
-           !str_eq(part(t, 36, 16), STR("0000000000000000"));
-}
-
 static void on_gone(struct http_exchange *x)
 {
     reserve_gone(x->viewer);
@@ -76,7 +37,7 @@ static void submit(struct data_loop *d, struct http_exchange *x, struct reserve_
     struct reserve *flow;
     q->received_us = x->received_us;
     q->wall_us = loop_wall_us(d->loop);
-    if (x->traceparent.len && is_traceparent(x->traceparent)) {
+    if (header_is_traceparent(x->traceparent)) {
         q->traceparent = x->traceparent;
         q->tracestate = x->tracestate;
     }
@@ -102,7 +63,7 @@ void orders_on_request(struct http_service *s, struct http_exchange *x)
         http_problem(x, ANSWER_DRAINING, NULL, NULL);
         return;
     }
-    if (!is_json(x->content_type)) {
+    if (!header_is_json(x->content_type)) {
         http_problem(x, ANSWER_UNSUPPORTED_MEDIA_TYPE, NULL, NULL);
         return;
     }
