@@ -20,15 +20,25 @@ static void die(const char *what, const char *detail)
     abort();
 }
 
-static int run(char *const argv[])
+/* exec takes char *, though it changes nothing. */
+static void replace_process(const char *const argv[])
+{
+    char *args[ARGS_MAX];
+    int n = 0;
+    while ((args[n] = argv[n] ? strdup(argv[n]) : NULL))
+        n++;
+    execvp(args[0], args);
+    _exit(127);
+}
+
+static int run(const char *const argv[])
 {
     pid_t pid = fork();
     if (pid == 0) {
         int null = open("/dev/null", O_RDWR);
         dup2(null, 0);
         dup2(null, 1);
-        execvp(argv[0], argv);
-        _exit(127);
+        replace_process(argv);
     }
     int status = -1;
     waitpid(pid, &status, 0);
@@ -36,7 +46,7 @@ static int run(char *const argv[])
 }
 
 /* How a command becomes postgres's: put before it, into argv at n; the new n. */
-static int as_postgres(char **argv, int n, const char *dir)
+static int as_postgres(const char **argv, int n, const char *dir)
 {
     static char user[32], group[32];
     static int namespaces = -1;
@@ -46,7 +56,7 @@ static int as_postgres(char **argv, int n, const char *dir)
     if (!pw)
         die("no such user", "postgres");
     if (namespaces < 0) {
-        char *probe[] = {"unshare", "--user", "true", NULL};
+        const char *probe[] = {"unshare", "--user", "true", NULL};
         namespaces = run(probe) == 0;
     }
     if (namespaces) {
@@ -71,15 +81,26 @@ static int as_postgres(char **argv, int n, const char *dir)
 
 void private_pg_up(struct private_pg *p)
 {
-    char data[96], sockets[96], *argv[ARGS_MAX];
+    char data[96], sockets[96];
+    const char *argv[ARGS_MAX];
     int n = 0, in[2], out[2];
     snprintf(data, sizeof data, "%s/data", p->dir);
     snprintf(sockets, sizeof sockets, "unix_socket_directories=%s", p->dir);
     argv[n++] = SECKILL_SOURCE_DIR "/tests/support/tether.sh";
     argv[n++] = "QUIT";
     n = as_postgres(argv, n, p->dir);
-    char *rest[] = {BIN "postgres",         "-D", data, "-c", "listen_addresses=", "-c", sockets,
-                    "-c", "max_connections=64", "-c", "logging_collector=off", NULL};
+    const char *rest[] = {BIN "postgres",
+                          "-D",
+                          data,
+                          "-c",
+                          "listen_addresses=",
+                          "-c",
+                          sockets,
+                          "-c",
+                          "max_connections=64",
+                          "-c",
+                          "logging_collector=off",
+                          NULL};
     memcpy(argv + n, rest, sizeof rest);
     if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0)
         die("pipe", "");
@@ -90,8 +111,7 @@ void private_pg_up(struct private_pg *p)
         dup2(in[0], 0);
         dup2(out[1], 1);
         dup2(open(log, O_WRONLY | O_CREAT | O_APPEND, 0666), 2);
-        execv(argv[0], argv);
-        _exit(127);
+        replace_process(argv);
     }
     close(in[0]);
     close(out[1]);
@@ -113,10 +133,13 @@ void private_pg_start(struct private_pg *p)
     if (!mkdtemp(p->dir))
         die("mkdtemp", p->dir);
     snprintf(p->conninfo, sizeof p->conninfo, "host=%s user=seckill dbname=postgres", p->dir);
-    char data[96], *argv[ARGS_MAX];
+    char data[96];
+    const char *argv[ARGS_MAX];
     snprintf(data, sizeof data, "%s/data", p->dir);
     int n = as_postgres(argv, 0, p->dir);
-    char *rest[] = {BIN "initdb", "-D", data, "-U", "seckill", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync", NULL};
+    const char *rest[] = {BIN "initdb", "-D",    data, "-U",   "seckill",
+                          "-A",         "trust", "-E", "UTF8", "--locale=C.UTF-8",
+                          "--no-sync",  NULL};
     memcpy(argv + n, rest, sizeof rest);
     if (run(argv) != 0)
         die("initdb failed in", p->dir);
@@ -132,6 +155,6 @@ void private_pg_down(struct private_pg *p)
 void private_pg_stop(struct private_pg *p)
 {
     private_pg_down(p);
-    char *argv[] = {"rm", "-rf", p->dir, NULL};
+    const char *argv[] = {"rm", "-rf", p->dir, NULL};
     run(argv);
 }

@@ -1,5 +1,6 @@
-/* A PostgreSQL of the test's own, below /tmp, on a Unix socket; it ends with the test, however that ends. As root it
- * runs in a user namespace as `postgres`, or through setpriv where there are none. */
+/* A PostgreSQL of the test's own, below /tmp, on a Unix socket; it ends with the test, however that
+ * ends. As root it runs in a user namespace as `postgres`, or through setpriv where there are none.
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -7,9 +8,9 @@
 struct private_pg {
     char dir[64];
     char conninfo[128];
-    int server;   /* pid of postgres */
-    int tether;   /* pid of tether.sh, our child */
-    int hold;     /* write end of its standard input */
+    int server; /* pid of postgres */
+    int tether; /* pid of tether.sh, our child */
+    int hold;   /* write end of its standard input */
 };
 
 /* initdb (1–2 s) and start. Aborts with a message when it cannot. */

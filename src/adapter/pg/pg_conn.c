@@ -147,14 +147,13 @@ static int connect_once(struct pg_conn *c, const struct ctx *parent)
     return 0;
 }
 
-/* Whether the idle connection is still there: a server that went away has left its last words, or
- * the end of file. */
-static bool alive(struct pg_conn *c)
+/* Whether the idle connection is still there. Whatever there is to read on it means that it is not:
+ * last words or the end of file. (A changed setting after a reload is told too; that costs one
+ * connection.) */
+static bool alive(const struct pg_conn *c)
 {
     struct pollfd p = {.fd = PQsocket(c->pg), .events = POLLIN};
-    if (poll(&p, 1, 0) > 0)
-        PQconsumeInput(c->pg);
-    return PQstatus(c->pg) == CONNECTION_OK && PQtransactionStatus(c->pg) == PQTRANS_IDLE;
+    return poll(&p, 1, 0) == 0 && PQtransactionStatus(c->pg) == PQTRANS_IDLE;
 }
 
 static int ensure_connection(struct pg_conn *c, const struct ctx *ctx)
