@@ -13,8 +13,9 @@ struct loop;
 
 /* Heap. NULL without descriptors or memory. */
 struct loop *loop_new(void);
-void loop_free(struct loop *l); /* runs what was posted and deferred; nothing else may be attached */
-void loop_run(struct loop *l);  /* until loop_stop; may be called again */
+void loop_free(
+    struct loop *l);           /* runs what was posted and deferred; nothing else may be attached */
+void loop_run(struct loop *l); /* until loop_stop; may be called again */
 void loop_stop(struct loop *l); /* any thread */
 struct sched *loop_sched(struct loop *l);
 static inline int64_t loop_now_us(struct loop *l)
@@ -24,8 +25,8 @@ static inline int64_t loop_now_us(struct loop *l)
 int64_t loop_wall_us(struct loop *l); /* wall clock, read once a turn */
 
 /* --- readiness of a descriptor (level-triggered) --- */
-/* LOOP_HANGUP stands alone: silent until the peer is gone altogether (reset, or closed in both directions); a peer that
- * only ended its own sending is not. */
+/* LOOP_HANGUP stands alone: silent until the peer is gone altogether (reset, or closed in both
+ * directions); a peer that only ended its own sending is not. */
 enum { LOOP_READ = 1, LOOP_WRITE = 2, LOOP_HANGUP = 4 };
 struct loop_io {
     void (*on_ready)(struct loop_io *io, int what);

@@ -14,8 +14,8 @@ struct http_service;
 
 struct http_route {
     const char *method; /* "GET" (also answers HEAD) or "POST" */
-    const char
-        *pattern; /* "/v1/orders/{}": each {} matches one non-empty segment, given as params[0…] */
+    /* "/v1/orders/{}": each {} matches one non-empty segment, given as params[0…] */
+    const char *pattern;
     const char *name; /* metric label */
     void (*on_request)(struct http_service *s, struct http_exchange *x);
 };
@@ -27,14 +27,15 @@ struct http_exchange {
     struct str method, path,
         query; /* path: as sent, not percent-decoded; a path with % or // or a dot segment is 404 */
     struct str params[HTTP_MAX_PARAMS];
-    struct str authorization, idempotency_key, content_type, traceparent,
-        tracestate; /* {NULL,0}: absent. A second one of
-     the first three is refused with 400 */
+    /* {NULL,0}: absent. A second one of the first three is refused with 400 */
+    struct str authorization, idempotency_key, content_type, traceparent, tracestate;
     struct str body;
     int64_t received_us;            /* monotonic: when its first byte was read */
     const struct http_route *route; /* NULL in refusals before routing */
-    /* The client went away before the answer: x is dead after this call. Set by whoever answers
-     * later; may be NULL. */
+    /* The client went away before the answer: x is dead after this call, which comes once. Set by
+     * whoever answers later, may be NULL (then the answer is still due, and goes nowhere). A client
+     * that only ended its sending (half-close) is still there and gets its answer; one that closed
+     * both directions looks the same until the kernel reports a reset: then it is gone. */
     void (*on_gone)(struct http_exchange *x);
     void *viewer; /* whoever answers later: its own */
 };
@@ -66,8 +67,10 @@ int http_server_port(const struct http_server *s);
 int http_server_connections(const struct http_server *s);
 int http_server_unanswered(const struct http_server *s); /* requests with their handler */
 /* Stops accepting: what waits in the accept queue is still taken in first, so that no client sees a
- * reset. Idle connections get their next answer with Connection: close; on_drained when none is
- * left or at the deadline, when the rest is cut. */
+ * reset. Idle connections get their next answer with Connection: close, or are closed after two
+ * seconds of silence (one second before the deadline if that is earlier); every close lingers: our
+ * end is sent, then what still comes is read for up to a second. on_drained (deferred, may free s)
+ * when none is left or at the deadline, when the rest is cut. */
 void http_server_drain(struct http_server *s, int64_t deadline_us,
                        void (*on_drained)(struct http_server *s, void *arg), void *arg);
 void http_server_free(struct http_server *s); /* cuts what is open */

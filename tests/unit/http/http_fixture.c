@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <semaphore.h>
 #include <stdio.h>
@@ -276,6 +277,8 @@ void peer_dial(struct peer *p, int port)
     p->len = 0;
     p->fd = socket(AF_INET, SOCK_STREAM, 0);
     assert_true(p->fd >= 0);
+    int on = 1; /* each piece leaves as it is said */
+    setsockopt(p->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     setsockopt(p->fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     assert_int_equal(connect(p->fd, (struct sockaddr *)&a, sizeof a), 0);
 }
