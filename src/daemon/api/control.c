@@ -266,6 +266,7 @@ void control_free_admin(struct control *c)
         admin_free(c->admin);
     loop_signal_remove(c->loop, &c->term);
     loop_signal_remove(c->loop, &c->interrupt);
-    hint_mailbox_deinit(&c->mailbox);
+    hint_mailbox_close(&c->mailbox);
     loop_free(c->loop);
+    hint_mailbox_deinit(&c->mailbox);
 }

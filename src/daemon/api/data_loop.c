@@ -205,7 +205,8 @@ void data_loop_deinit(struct data_loop *d)
         reserve_pool_deinit(&d->pool);
     if (d->auth)
         jwt_free(d->auth);
-    hint_mailbox_deinit(&d->mailbox);
+    hint_mailbox_close(&d->mailbox);
     hints_deinit(&d->hints);
     loop_free(d->loop);
+    hint_mailbox_deinit(&d->mailbox);
 }

@@ -34,13 +34,21 @@ void hint_mailbox_init(struct hint_mailbox *m)
 {
     pthread_mutex_init(&m->lock, NULL);
     m->n = 0;
-    m->posted = m->off = false;
+    m->posted = m->off = m->closed = false;
     m->post = (struct loop_post){.on_run = on_post};
+}
+
+void hint_mailbox_close(struct hint_mailbox *m)
+{
+    pthread_mutex_lock(&m->lock);
+    drop_all(m);
+    m->off = false;
+    m->closed = true;
+    pthread_mutex_unlock(&m->lock);
 }
 
 void hint_mailbox_deinit(struct hint_mailbox *m)
 {
-    drop_all(m);
     pthread_mutex_destroy(&m->lock);
 }
 
@@ -66,7 +74,9 @@ void hint_mailbox_put(struct hint_mailbox *m, const struct hint_mail *mail)
     struct hint_set *unwanted = NULL;
     bool post;
     pthread_mutex_lock(&m->lock);
-    if (mail->kind == HINT_MAIL_OFF) {
+    if (m->closed) {
+        unwanted = mail->kind == HINT_MAIL_SET ? mail->set : NULL;
+    } else if (mail->kind == HINT_MAIL_OFF) {
         drop_all(m);
         m->off = true;
     } else if (!merge(m, mail)) {
@@ -79,8 +89,8 @@ void hint_mailbox_put(struct hint_mailbox *m, const struct hint_mail *mail)
             m->off = true;
         }
     }
-    post = !m->posted;
-    m->posted = true;
+    post = !m->posted && !m->closed;
+    m->posted = m->posted || post;
     pthread_mutex_unlock(&m->lock);
     hint_set_unref(unwanted);
     if (post)

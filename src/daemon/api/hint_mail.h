@@ -30,9 +30,9 @@ struct hint_mailbox {
     struct loop *loop; /* the receiver's */
     void (*on_mail)(struct hint_mailbox *m, const struct hint_mail *mail);
     /* internal */
-    pthread_mutex_t lock; /* guards the next four */
+    pthread_mutex_t lock; /* guards the next five */
     int n;
-    bool posted, off;
+    bool posted, off, closed;
     struct hint_mail mail[HINT_MAIL_MAX];
     struct hint_mail taken[HINT_MAIL_MAX]; /* the receiver's own */
     struct loop_post post;
@@ -40,6 +40,9 @@ struct hint_mailbox {
 
 /* loop and on_mail are set. */
 void hint_mailbox_init(struct hint_mailbox *m);
-void hint_mailbox_deinit(struct hint_mailbox *m); /* nobody puts any more, the loop does not run */
+/* Nothing is delivered any more. A post may still be under way: deinit comes after loop_free, which
+ * runs it. */
+void hint_mailbox_close(struct hint_mailbox *m);
+void hint_mailbox_deinit(struct hint_mailbox *m); /* closed */
 /* Any thread. With HINT_MAIL_SET the reference of `mail` is taken over, delivered or not. */
 void hint_mailbox_put(struct hint_mailbox *m, const struct hint_mail *mail);

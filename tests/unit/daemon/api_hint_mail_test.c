@@ -35,8 +35,9 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
-    hint_mailbox_deinit(&box);
+    hint_mailbox_close(&box);
     loop_free(box.loop);
+    hint_mailbox_deinit(&box);
     return 0;
 }
 
@@ -105,6 +106,8 @@ static void test_left_over_sets_are_dropped(void **state)
     (void)state;
     put(HINT_MAIL_SET, 1, 1); /* the leak check sees to it */
     put(HINT_MAIL_SET, 2, 1);
+    hint_mailbox_close(&box);
+    put(HINT_MAIL_SET, 3, 1);
 }
 
 static void *writer(void *arg)
