@@ -1,0 +1,355 @@
+#include "app/lookup.h"
+
+#include "base/panic.h"
+#include <stdlib.h>
+
+struct lookup {
+    struct list link; /* of the pool's free flows */
+    struct flow flow;
+    struct lookup_pool *pool;
+    void *viewer;
+    bool watched; /* the viewer is there */
+    int64_t user_id, order_id, deadline_us;
+    struct timer timer; /* the end of the budget, in PG and ITEM */
+    struct stock_lookup call;
+    struct reads_waiter read;
+    struct item_waiter view;
+    struct lookup_seen seen;
+    struct lookup_answer answer;
+};
+
+static struct lookup *lookup_of(struct flow *f)
+{
+    return container_of(f, struct lookup, flow);
+}
+
+/* After a store has answered, or will not. */
+static void go_on(struct lookup *l)
+{
+    bool decided = true;
+    switch (l->answer.kind) {
+    case LOOKUP_OF_REQUEST:
+        decided = lookup_decide_request(&l->seen, &l->answer);
+        break;
+    case LOOKUP_OF_ORDER:
+        lookup_decide_order(l->seen.pg_rc, &l->seen.pg.order, l->user_id, &l->answer);
+        break;
+    case LOOKUP_OF_ITEM:
+        lookup_decide_item(&l->seen.item, l->pool->sched->now_us, &l->answer);
+        break;
+    }
+    flow_goto(&l->flow, decided || !l->watched ? LOOKUP_ANSWER : LOOKUP_ITEM);
+}
+
+static void wait_until_deadline(struct lookup *l)
+{
+    if (!l->timer.slot)
+        sched_set(l->pool->sched, &l->timer, l->deadline_us);
+}
+
+/* --- REDIS --- */
+
+static bool worth_postgresql(const struct lookup *l)
+{
+    const struct lookup_seen *s = &l->seen;
+    if (s->redis_rc != 0)
+        return true;
+    int64_t age_ms = l->call.now_ms - s->redis.created_at_ms;
+    return !verdict_terminal(s->redis.verdict.state) && age_ms > l->pool->fallback_after_us / 1000;
+}
+
+static void on_redis(struct op *op, int rc)
+{
+    struct lookup *l = container_of(op, struct lookup, call.op);
+    l->seen.redis_rc = rc;
+    if (rc == 0)
+        l->seen.redis = l->call.found;
+    if (l->watched && worth_postgresql(l))
+        flow_goto(&l->flow, LOOKUP_PG);
+    else
+        go_on(l);
+    flow_resume(&l->flow);
+}
+
+static enum flow_result step_redis(struct flow *f)
+{
+    struct lookup *l = lookup_of(f);
+    struct lookup_pool *p = l->pool;
+    int64_t until = p->sched->now_us + p->redis_us;
+    l->call.op = (struct op){.on_done = on_redis,
+                             .deadline_us = until < l->deadline_us ? until : l->deadline_us};
+    p->stock->ops->lookup(p->stock, &l->call);
+    return FLOW_WAIT;
+}
+
+/* --- PG --- */
+
+static void on_read(struct reads_waiter *w, int rc, const struct reads_result *result)
+{
+    struct lookup *l = container_of(w, struct lookup, read);
+    l->seen.pg_rc = rc;
+    if (rc == 0)
+        l->seen.pg = *result;
+    go_on(l);
+    flow_resume(&l->flow);
+}
+
+static int ask_pg(struct lookup *l)
+{
+    struct reads_key key = {.kind = READS_ORDER, .id = l->order_id};
+    if (l->answer.kind == LOOKUP_OF_REQUEST)
+        key = (struct reads_key){READS_REQUEST, l->answer.item, l->user_id, l->answer.request_id};
+    l->seen.asked_pg = true;
+    l->read.on_read = on_read;
+    return reads_ask(&l->pool->reads, &key, &l->read);
+}
+
+static enum flow_result step_pg(struct flow *f)
+{
+    struct lookup *l = lookup_of(f);
+    /* Whoever begins here has asked before it began. */
+    int rc = l->seen.asked_pg ? 0 : ask_pg(l);
+    if (rc < 0) {
+        l->seen.pg_rc = rc;
+        go_on(l);
+        return FLOW_NEXT;
+    }
+    wait_until_deadline(l);
+    return FLOW_WAIT;
+}
+
+/* --- ITEM --- */
+
+static void on_view(struct item_waiter *w, const struct item_view *v)
+{
+    struct lookup *l = container_of(w, struct lookup, view);
+    l->seen.item = *v;
+    go_on(l);
+    flow_resume(&l->flow);
+}
+
+static int ask_item(struct lookup *l)
+{
+    const struct item_view *now;
+    l->seen.asked_item = true;
+    l->view.on_view = on_view;
+    int rc = item_views_ask(&l->pool->items, l->answer.item, &l->view, &now);
+    if (rc == ITEM_VIEW_NOW)
+        l->seen.item = *now;
+    else if (rc < 0)
+        l->seen.item = (struct item_view){.rc = rc};
+    return rc;
+}
+
+static enum flow_result step_item(struct flow *f)
+{
+    struct lookup *l = lookup_of(f);
+    int rc = l->seen.asked_item ? ITEM_VIEW_LATER : ask_item(l);
+    if (rc == ITEM_VIEW_LATER) {
+        wait_until_deadline(l);
+        return FLOW_WAIT;
+    }
+    go_on(l);
+    return FLOW_NEXT;
+}
+
+/* --- ANSWER --- */
+
+static enum flow_result step_answer(struct flow *f)
+{
+    struct lookup *l = lookup_of(f);
+    struct lookup_pool *p = l->pool;
+    sched_clear(p->sched, &l->timer);
+    if (l->watched) {
+        metric_add(p->count.source[l->answer.source], 1);
+        p->on_answer(p, l->viewer, &l->answer);
+    }
+    return FLOW_DONE;
+}
+
+static void on_end(struct flow *f)
+{
+    struct lookup *l = lookup_of(f);
+    struct lookup_pool *p = l->pool;
+    /* The one used last is the one whose memory is still in the cache. */
+    list_push_front(&p->free, &l->link);
+    p->busy--;
+    if (p->busy == 0 && p->on_idle)
+        p->on_idle(p);
+}
+
+/* Whoever waits does not any more: `rc` is what its store said. */
+static void give_up(struct lookup *l, int rc)
+{
+    if (l->flow.state == LOOKUP_PG) {
+        reads_leave(&l->read);
+        l->seen.pg_rc = rc;
+    } else {
+        item_views_leave(&l->view);
+        l->seen.item = (struct item_view){.rc = rc};
+    }
+    go_on(l);
+    flow_resume(&l->flow);
+}
+
+static void on_deadline(struct timer *t)
+{
+    struct lookup *l = container_of(t, struct lookup, timer);
+    metric_add(l->pool->count.timeouts, 1);
+    give_up(l, ERR_DEADLINE);
+}
+
+void lookup_gone(struct lookup *l)
+{
+    l->watched = false;
+    l->viewer = NULL;
+    if (l->flow.state == LOOKUP_REDIS)
+        l->pool->stock->ops->cancel(l->pool->stock, &l->call.op); /* on_redis comes */
+    else
+        give_up(l, ERR_CANCELED);
+}
+
+static const struct flow_state states[LOOKUP_STATES] = {
+    [LOOKUP_REDIS] = {"REDIS", FLOW_TO(LOOKUP_PG) | FLOW_TO(LOOKUP_ANSWER), step_redis},
+    [LOOKUP_PG] = {"PG", FLOW_TO(LOOKUP_ITEM) | FLOW_TO(LOOKUP_ANSWER), step_pg},
+    [LOOKUP_ITEM] = {"ITEM", FLOW_TO(LOOKUP_ANSWER), step_item},
+    [LOOKUP_ANSWER] = {"ANSWER", 0, step_answer},
+};
+struct flow_kind lookup_kind = {
+    .name = "lookup", .states = LOOKUP_STATES, .state = states, .on_end = on_end};
+
+/* --- the beginning --- */
+
+static int begin(struct lookup_pool *p, enum lookup_kind kind, int64_t received_us, void *viewer,
+                 struct lookup **out)
+{
+    if (p->sched->now_us >= received_us + p->timeout_us)
+        return ERR_DEADLINE;
+    struct list *link = list_pop_front(&p->free);
+    if (!link) {
+        metric_add(p->count.overloaded, 1);
+        return ERR_OVERLOAD;
+    }
+    struct lookup *l = container_of(link, struct lookup, link);
+    p->busy++;
+    l->viewer = viewer;
+    l->watched = true;
+    l->deadline_us = received_us + p->timeout_us;
+    l->seen.redis_rc = l->seen.pg_rc = 0;
+    l->seen.asked_pg = l->seen.asked_item = false;
+    l->answer = (struct lookup_answer){.kind = kind};
+    *out = l;
+    return 0;
+}
+
+/* Nothing was started after all. */
+static void put_back(struct lookup *l)
+{
+    list_push_front(&l->pool->free, &l->link);
+    l->pool->busy--;
+}
+
+int lookup_request(struct lookup_pool *p, struct item item, int64_t user_id,
+                   const struct uuid *request_id, int64_t received_us, void *viewer,
+                   struct lookup **out)
+{
+    struct lookup *l;
+    int rc = begin(p, LOOKUP_OF_REQUEST, received_us, viewer, &l);
+    if (rc < 0)
+        return rc;
+    l->user_id = l->call.user_id = user_id;
+    l->answer.item = l->call.item = item;
+    l->answer.request_id = l->call.request_id = *request_id;
+    *out = l;
+    flow_start(&l->flow, &lookup_kind, LOOKUP_REDIS);
+    return LOOKUP_STARTED;
+}
+
+int lookup_order(struct lookup_pool *p, int64_t order_id, int64_t user_id, int64_t received_us,
+                 void *viewer, struct lookup **out)
+{
+    struct lookup *l;
+    int rc = begin(p, LOOKUP_OF_ORDER, received_us, viewer, &l);
+    if (rc < 0)
+        return rc;
+    l->user_id = user_id;
+    l->order_id = order_id;
+    if (ask_pg(l) < 0) {
+        put_back(l);
+        return ERR_UNAVAIL;
+    }
+    *out = l;
+    flow_start(&l->flow, &lookup_kind, LOOKUP_PG);
+    return LOOKUP_STARTED;
+}
+
+int lookup_item(struct lookup_pool *p, struct item item, int64_t received_us, void *viewer,
+                struct lookup **out, struct lookup_answer *now)
+{
+    struct lookup *l;
+    int rc = begin(p, LOOKUP_OF_ITEM, received_us, viewer, &l);
+    if (rc < 0)
+        return rc;
+    l->answer.item = item;
+    if (ask_item(l) == ITEM_VIEW_LATER) {
+        *out = l;
+        flow_start(&l->flow, &lookup_kind, LOOKUP_ITEM);
+        return LOOKUP_STARTED;
+    }
+    lookup_decide_item(&l->seen.item, p->sched->now_us, &l->answer);
+    metric_add(p->count.source[l->answer.source], 1);
+    *now = l->answer;
+    put_back(l);
+    return LOOKUP_AT_ONCE;
+}
+
+/* --- the pool --- */
+
+int lookup_pool_init(struct lookup_pool *p, int n)
+{
+    static const char *const labels[LOOKUP_SOURCES] = {"source=\"none\"", "source=\"redis\"",
+                                                       "source=\"postgresql\""};
+    p->reads = (struct reads){
+        .jobs = p->jobs, .sched = p->sched, .timeout_us = p->pg_us, .max = p->pg_reads};
+    p->items = (struct item_views){.stock = p->stock, .sched = p->sched, .call_us = p->redis_us};
+    p->flows = calloc((size_t)n, sizeof(p->flows[0]));
+    if (!p->flows)
+        return ERR_OVERLOAD;
+    list_init(&p->free);
+    for (int i = n; i-- > 0;) {
+        p->flows[i].pool = p;
+        p->flows[i].timer.on_fire = on_deadline;
+        list_push_front(&p->free, &p->flows[i].link);
+    }
+    p->n = n;
+    p->busy = 0;
+    for (int i = 0; i < LOOKUP_SOURCES; i++)
+        p->count.source[i] =
+            metric_counter("seckill_query_lookups_total",
+                           "look-ups answered, by where the answer came from", labels[i]);
+    p->count.overloaded =
+        metric_counter("seckill_admission_rejected_total",
+                       "requests refused before any work, by reason", "reason=\"overloaded\"");
+    p->count.timeouts = metric_counter("seckill_query_timeouts_total",
+                                       "look-ups that did not end within query.timeout", NULL);
+    int rc = reads_init(&p->reads);
+    if (rc == 0 && item_views_init(&p->items) < 0) {
+        reads_deinit(&p->reads);
+        rc = ERR_OVERLOAD;
+    }
+    if (rc < 0) {
+        free(p->flows);
+        p->flows = NULL;
+    }
+    return rc;
+}
+
+void lookup_pool_deinit(struct lookup_pool *p)
+{
+    if (p->busy)
+        panic("lookup: pool freed with %d flows under way", p->busy);
+    reads_deinit(&p->reads);
+    item_views_deinit(&p->items);
+    free(p->flows);
+    p->flows = NULL;
+}

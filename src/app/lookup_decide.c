@@ -1,0 +1,117 @@
+/* What is told of what was seen: the table of lookup.h. Pure. */
+#include "app/lookup.h"
+
+static void tell_redis(const struct reservation *r, struct lookup_answer *out)
+{
+    out->answer = ANSWER_OK;
+    out->source = LOOKUP_FROM_REDIS;
+    out->verdict = r->verdict;
+    out->reservation_id = r->reservation_id;
+    out->order_id = r->order_id;
+    out->created_at_ms = r->created_at_ms;
+}
+
+/* Where the inbox row went with the retention, the order still tells how it ended, but not why. */
+static struct verdict verdict_of_order(const struct orders_order *o)
+{
+    struct str status = str_of(o->status);
+    if (str_eq(status, STR("CANCELLED")))
+        return (struct verdict){VERDICT_CANCELLED, REASON_CANCELLED};
+    if (str_eq(status, STR("CLOSED")))
+        return (struct verdict){VERDICT_CANCELLED, REASON_CLOSED};
+    return (struct verdict){VERDICT_SUCCEEDED, REASON_NONE};
+}
+
+static struct verdict verdict_of_pg(const struct reads_result *pg)
+{
+    struct verdict v = pg->row.found ? pg->row.verdict : (struct verdict){0};
+    if (pg->order.order_id && !verdict_terminal(v.state))
+        return verdict_of_order(&pg->order);
+    return v;
+}
+
+/* The ids as settle will write them into the record: those of the order that exists instead, if
+ * there is one. What PostgreSQL does not know stays as it is. */
+static void tell_pg(const struct reads_result *pg, struct verdict v, struct lookup_answer *out)
+{
+    out->answer = ANSWER_OK;
+    out->source = LOOKUP_FROM_PG;
+    out->verdict = v;
+    if (pg->row.found && pg->row.other_order_id) {
+        out->order_id = pg->row.other_order_id;
+        out->reservation_id = pg->row.other_reservation_id;
+    } else if (pg->order.order_id) {
+        out->order_id = pg->order.order_id;
+        out->reservation_id = pg->order.reservation_id;
+    }
+    if (out->created_at_ms > 0)
+        return;
+    /* The API makes the message id when it accepts. */
+    int64_t ms = pg->row.found ? uuid_v7_ms(&pg->row.message_id) : -1;
+    out->created_at_ms = ms > 0 ? ms : pg->order.created_at_ms;
+}
+
+static void tell_failure(int rc, struct lookup_answer *out)
+{
+    /* A read changes nothing, so a late answer and a refused one are the same to the buyer. */
+    out->answer = rc == ERR_INTERNAL ? ANSWER_INTERNAL_ERROR : ANSWER_DEPENDENCY_UNAVAILABLE;
+}
+
+bool lookup_decide_request(const struct lookup_seen *seen, struct lookup_answer *out)
+{
+    bool in_redis = seen->redis_rc == 0;
+    out->source = LOOKUP_FROM_NOTHING;
+    if (in_redis)
+        tell_redis(&seen->redis, out);
+    if (seen->asked_pg && seen->pg_rc == 0) {
+        struct verdict v = verdict_of_pg(&seen->pg);
+        if (!in_redis || verdict_rank(v.state) > verdict_rank(seen->redis.verdict.state))
+            tell_pg(&seen->pg, v, out);
+        return true;
+    }
+    if (in_redis)
+        return true;
+    if (seen->pg_rc < 0)
+        tell_failure(seen->pg_rc, out);
+    else if (seen->redis_rc < 0)
+        tell_failure(seen->redis_rc, out);
+    else if (!seen->asked_item)
+        return false;
+    else if (seen->item.rc < 0)
+        tell_failure(seen->item.rc, out);
+    else if (seen->item.rc == 1 && seen->item.listed)
+        tell_failure(ERR_UNAVAIL, out); /* rule 34 */
+    else
+        out->answer = ANSWER_NOT_FOUND;
+    return true;
+}
+
+void lookup_decide_order(int pg_rc, const struct orders_order *order, int64_t user_id,
+                         struct lookup_answer *out)
+{
+    out->source = LOOKUP_FROM_NOTHING;
+    if (pg_rc < 0) {
+        tell_failure(pg_rc, out);
+    } else if (pg_rc == 0 && order->user_id == user_id) {
+        out->answer = ANSWER_OK;
+        out->source = LOOKUP_FROM_PG;
+        out->order = *order;
+    } else {
+        out->answer = ANSWER_NOT_FOUND;
+    }
+}
+
+void lookup_decide_item(const struct item_view *v, int64_t now_us, struct lookup_answer *out)
+{
+    out->source = LOOKUP_FROM_NOTHING;
+    if (v->rc < 0) {
+        tell_failure(v->rc, out);
+    } else if (v->rc == 0) {
+        out->answer = ANSWER_OK;
+        out->source = LOOKUP_FROM_REDIS;
+        out->info = v->info;
+        out->now_ms = v->info.now_ms + (now_us - v->loaded_us) / 1000;
+    } else {
+        out->answer = v->listed ? ANSWER_DEPENDENCY_UNAVAILABLE : ANSWER_NOT_FOUND;
+    }
+}
