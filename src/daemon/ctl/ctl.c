@@ -43,6 +43,7 @@ struct redis_config ctl_redis_config(const struct ctl *c, const char *link)
     return (struct redis_config){.url = c->settings.redis.url,
                                  .dial_us = c->settings.redis.dial_us,
                                  .stall_us = CTL_CALL_US,
+                                 .slot_us = c->settings.redis.dial_us * 2,
                                  .backoff_min_us = c->settings.redis.backoff_min_us,
                                  .backoff_max_us = c->settings.redis.backoff_max_us,
                                  .max_pending = (int)c->settings.redis.max_pending,

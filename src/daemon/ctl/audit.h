@@ -1,0 +1,68 @@
+/* The audit of one item (architecture 8): reads the history, Redis and PostgreSQL, and checks
+ * I1–I7 and the seed's SQL. One thread, straight-line. */
+#pragma once
+
+#include "daemon/ctl/audit_model.h"
+#include "daemon/ctl/ctl.h"
+
+#define AUDIT_NAMED 20 /* offenders that are named; the rest are counted */
+#define AUDIT_NAME 200
+
+enum audit_check_id {
+    AUDIT_I1,
+    AUDIT_I2,
+    AUDIT_I3,
+    AUDIT_I4,
+    AUDIT_I5,
+    AUDIT_I6,
+    AUDIT_I7,
+    AUDIT_SEED_ONE_ORDER,
+    AUDIT_SEED_OVERSOLD,
+    AUDIT_SEED_INBOX,
+    AUDIT_CHECKS
+};
+
+struct audit_check {
+    const char *id, *title;
+    bool skipped;   /* there was nothing to check it with */
+    int64_t broken; /* offenders */
+    char named[AUDIT_NAMED][AUDIT_NAME];
+    char note[AUDIT_NAME]; /* what was counted */
+};
+
+/* Sums and sizes, as they were read. */
+struct audit_counts {
+    /* history */
+    int64_t invoked, accepted, other_items;
+    /* PostgreSQL */
+    int64_t total, sold, active, orders, unsettled, dead_letters;
+    int64_t completed, rejected, quarantined, processing;
+    /* Redis */
+    int64_t records, pending, buyers;
+    struct stock_item_info info;
+};
+
+struct audit {
+    struct ctl *c;
+    struct item item;
+    bool has_history;
+    struct audit_model model;
+    struct audit_counts counts;
+    struct audit_check checks[AUDIT_CHECKS];
+};
+
+/* Counts one offender and names it while there is room. */
+void audit_broken(struct audit *a, enum audit_check_id id, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Each fills its part of model and counts. 0; else complained: the audit cannot be done. */
+int audit_read_history(struct audit *a, const char *path);
+int audit_read_redis(struct audit *a);
+/* PostgreSQL: the rows into the model; and the checks that are one statement. */
+int audit_read_pg(struct audit *a);
+int audit_check_pg(struct audit *a);
+/* How much is still on its way: unsettled outbox rows of the item, and messages in quarantine. */
+int audit_pg_waiting(struct audit *a, int64_t *unsettled, int64_t *quarantined);
+
+/* The checks over the model. */
+void audit_check_model(struct audit *a);

@@ -1,0 +1,100 @@
+/* The history into the model, line by line: a file of millions of lines is never in memory. */
+#include "base/err.h"
+#include "daemon/ctl/audit.h"
+#include "daemon/ctl/history.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static bool forbids(struct str code)
+{
+    /* Refusals that an accepted request never gets, as long as it holds its unit. */
+    static const struct str codes[] = {STR("SOLD_OUT"),       STR("DUPLICATE_ORDER"),
+                                       STR("REQUEST_CLOSED"), STR("IDEMPOTENCY_KEY_REUSED"),
+                                       STR("NOT_OPEN"),       STR("ENDED"),
+                                       STR("NOT_FOUND")};
+    for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
+        if (str_eq(code, codes[i]))
+            return true;
+    }
+    return false;
+}
+
+static void take_accepted(struct audit *a, struct audit_request *r, const struct history_event *e)
+{
+    a->counts.accepted += !r->accepted;
+    if (!r->accepted) {
+        r->accepted = true;
+        r->order_id = e->order_id;
+        r->reservation_id = e->reservation_id;
+        /* Answers do not say which invocation they end: what was under way may have been refused
+         * before this one was accepted. */
+        r->early = r->open;
+    } else if (e->order_id != r->order_id || !uuid_eq(&e->reservation_id, &r->reservation_id)) {
+        r->contradicts = true;
+    }
+}
+
+static void take(struct audit *a, struct audit_request *r, const struct history_event *e)
+{
+    if (e->type == HISTORY_INVOKE) {
+        r->asked++;
+        r->open++;
+        a->counts.invoked++;
+        return;
+    }
+    r->open -= r->open > 0;
+    if (e->type == HISTORY_OK) {
+        take_accepted(a, r, e);
+    } else if (e->type == HISTORY_FAIL && forbids(e->code)) {
+        if (str_eq(e->code, STR("DUPLICATE_ORDER")))
+            r->told_order_id = e->order_id;
+        if (r->accepted && r->early > 0)
+            r->early--;
+        else if (r->accepted)
+            r->refused_after = true;
+    }
+}
+
+int audit_read_history(struct audit *a, const char *path)
+{
+    FILE *f = fopen(path, "re");
+    char *line = NULL;
+    size_t cap = 0;
+    int64_t number = 0;
+    int rc = 0;
+    if (!f) {
+        ctl_complain("audit: %s: %s", path, strerror(errno));
+        return CTL_UNKNOWN;
+    }
+    for (ssize_t n; rc == 0 && (n = getline(&line, &cap, f)) > 0;) {
+        struct history_event e;
+        const char *why;
+        number++;
+        bool whole = line[n - 1] == '\n';
+        if (history_parse((struct str){line, (size_t)n - whole}, &e, &why) < 0) {
+            if (!whole) /* its writer died in it */
+                break;
+            ctl_complain("audit: %s:%lld: %s", path, (long long)number, why);
+            rc = CTL_UNKNOWN;
+        } else if (!item_eq(e.item, a->item)) {
+            a->counts.other_items++;
+        } else {
+            struct audit_request *r = audit_request(&a->model, e.user, &e.key);
+            if (r)
+                take(a, r, &e);
+            else
+                rc = CTL_UNKNOWN;
+        }
+    }
+    if (rc == 0 && ferror(f)) {
+        ctl_complain("audit: %s: %s", path, strerror(errno));
+        rc = CTL_UNKNOWN;
+    }
+    if (a->model.full)
+        ctl_complain("audit: no memory for so many requests");
+    free(line);
+    fclose(f);
+    a->has_history = true;
+    return rc;
+}

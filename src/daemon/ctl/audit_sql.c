@@ -1,0 +1,123 @@
+/* The checks that are one statement in PostgreSQL. Each selects the names of its offenders. */
+#include "daemon/ctl/audit_query.h"
+
+#define ACTIVE "('CREATED', 'PAYING', 'PAID')"
+#define OF_ITEM "activity_id = $1 AND sku_id = $2"
+#define GROUP "'seckill-order-create-v1'"
+
+struct statement {
+    enum audit_check_id check;
+    const char *sql; /* one text column */
+    bool global;     /* the seed's own: over all items */
+};
+
+static const struct statement statements[] = {
+    {AUDIT_I1,
+     "SELECT format('sold_stock %s is not within 0 and total_stock %s', sold_stock, total_stock) "
+     "FROM seckill_inventory WHERE " OF_ITEM " AND sold_stock NOT BETWEEN 0 AND total_stock"},
+    {AUDIT_I1, "SELECT format('%s active orders, but sold_stock is %s', o.n, i.sold_stock) "
+               "FROM seckill_inventory i, (SELECT count(*) AS n FROM orders WHERE " OF_ITEM
+               " AND status IN " ACTIVE ") o WHERE i." OF_ITEM " AND o.n <> i.sold_stock"},
+
+    {AUDIT_I2,
+     "SELECT format('user %s: active orders %s', user_id, string_agg(order_id::text, ', ' "
+     "ORDER BY order_id)) FROM orders WHERE " OF_ITEM " AND status IN " ACTIVE
+     " GROUP BY user_id HAVING count(*) > 1"},
+
+    {AUDIT_I4,
+     "SELECT format('message %s: orders %s', message_id, string_agg(order_id::text, ', ' "
+     "ORDER BY order_id)) FROM orders WHERE " OF_ITEM " GROUP BY message_id HAVING count(*) > 1"},
+    {AUDIT_I4, "SELECT format('request %s of user %s: orders %s', request_id, user_id, "
+               "string_agg(order_id::text, ', ' ORDER BY order_id)) FROM orders WHERE " OF_ITEM
+               " GROUP BY user_id, request_id HAVING count(*) > 1"},
+    {AUDIT_I4, "SELECT format('reservation %s: orders %s', reservation_id, "
+               "string_agg(order_id::text, ', ' ORDER BY order_id)) FROM orders WHERE " OF_ITEM
+               " GROUP BY reservation_id HAVING count(*) > 1"},
+    {AUDIT_I4, "SELECT format('order %s: its unit was not taken in the ledger', o.order_id) "
+               "FROM orders o WHERE " OF_ITEM
+               " AND NOT EXISTS (SELECT 1 FROM stock_ledger l WHERE l.reservation_id = "
+               "o.reservation_id AND l.delta = -1 AND l.kind = 'ORDER' AND l.order_id = "
+               "o.order_id AND l.activity_id = $1 AND l.sku_id = $2)"},
+    {AUDIT_I4, "SELECT format('reservation %s: the ledger took a unit for order %s, which is not "
+               "there', l.reservation_id, l.order_id) FROM stock_ledger l WHERE " OF_ITEM
+               " AND l.kind = 'ORDER' AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.order_id = "
+               "l.order_id AND o.reservation_id = l.reservation_id)"},
+    {AUDIT_I4, "SELECT format('reservation %s: moved %s units as %s', reservation_id, delta, kind) "
+               "FROM stock_ledger WHERE " OF_ITEM
+               " AND (kind = 'ORDER' AND delta <> -1 OR kind IN ('CANCEL', 'EXPIRE', 'CLOSE') AND "
+               "delta <> 1)"},
+    {AUDIT_I4, "SELECT format('order %s is %s: its unit came back %s times', o.order_id, o.status, "
+               "count(l.*)) FROM orders o LEFT JOIN stock_ledger l ON l.reservation_id = "
+               "o.reservation_id AND l.delta > 0 WHERE o.activity_id = $1 AND o.sku_id = $2 "
+               "GROUP BY o.order_id, o.status HAVING count(l.*) <> CASE WHEN o.status IN " ACTIVE
+               " THEN 0 ELSE 1 END"},
+    {AUDIT_I4, "SELECT format('order %s: message %s is not completed in the inbox', o.order_id, "
+               "o.message_id) FROM orders o WHERE " OF_ITEM
+               " AND NOT EXISTS (SELECT 1 FROM consumer_inbox i WHERE i.consumer_group = " GROUP
+               " AND i.message_id = o.message_id AND i.status = 'COMPLETED' AND i.order_id = "
+               "o.order_id)"},
+    {AUDIT_I4, "SELECT format('message %s is completed with order %s, which is not there', "
+               "i.message_id, i.order_id) FROM consumer_inbox i WHERE " OF_ITEM
+               " AND i.status = 'COMPLETED' AND NOT EXISTS (SELECT 1 FROM orders o WHERE "
+               "o.order_id = i.order_id)"},
+    {AUDIT_I4,
+     "SELECT format('message %s was told %s times', i.message_id, count(o.*)) FROM consumer_inbox "
+     "i LEFT JOIN outbox o ON o.message_id = i.message_id AND o.event_type IN ('ORDER_CREATED', "
+     "'RESERVATION_SETTLED', 'RESERVATION_REJECTED') WHERE i.activity_id = $1 AND i.sku_id = $2 "
+     "AND i.status IN ('COMPLETED', 'REJECTED') GROUP BY i.message_id HAVING count(o.*) <> 1"},
+
+    {AUDIT_I5,
+     "SELECT format('the ledger says that %s are free, total_stock - sold_stock is %s', l.free, "
+     "i.total_stock - i.sold_stock) FROM seckill_inventory i, (SELECT COALESCE(sum(delta), 0) AS "
+     "free FROM stock_ledger WHERE " OF_ITEM ") l WHERE i." OF_ITEM
+     " AND l.free <> i.total_stock - i.sold_stock"},
+
+    {AUDIT_SEED_ONE_ORDER,
+     "SELECT format('%s:%s user %s', activity_id, sku_id, user_id) FROM orders WHERE status IN "
+     "('CREATED', 'PAYING', 'PAID') GROUP BY activity_id, sku_id, user_id HAVING COUNT(*) > 1",
+     .global = true},
+    {AUDIT_SEED_OVERSOLD,
+     "SELECT format('%s:%s sold %s of %s', activity_id, sku_id, sold_stock, total_stock) FROM "
+     "seckill_inventory WHERE sold_stock > total_stock",
+     .global = true},
+    {AUDIT_SEED_INBOX,
+     "SELECT format('%s %s %s', consumer_group, message_id, status) FROM consumer_inbox WHERE "
+     "status = 'PROCESSING' AND received_at < clock_timestamp() - INTERVAL '5 minutes'",
+     .global = true},
+};
+
+static int check(struct audit *a, struct audit_query *q, const struct statement *s)
+{
+    char sql[2048];
+    PG_RESULT r = NULL;
+    snprintf(sql, sizeof(sql),
+             "SELECT count(*) OVER (), name FROM (%s) AS bad (name) ORDER BY name LIMIT %d", s->sql,
+             AUDIT_NAMED);
+    if (s->global)
+        pg_args_init(&q->args, &q->conn.buf);
+    else
+        audit_query_args(q, a->item);
+    int rc = audit_query(q, sql, "qt", &r);
+    if (rc != 0)
+        return rc;
+    int n = PQntuples(r);
+    for (int i = 0; i < n; i++)
+        audit_broken(a, s->check, STR_FMT, STR_ARG(pg_str(r, i, 1)));
+    if (n > 0)
+        a->checks[s->check].broken += pg_i64(r, 0, 0) - n;
+    return 0;
+}
+
+int audit_check_pg(struct audit *a)
+{
+    AUDIT_QUERY q;
+    audit_query_begin(&q, a->c);
+    for (size_t i = 0; i < sizeof(statements) / sizeof(statements[0]); i++) {
+        int rc = check(a, &q, &statements[i]);
+        if (rc != 0) {
+            ctl_complain("audit: PostgreSQL: %s", q.err[0] ? q.err : err_name(rc));
+            return CTL_UNKNOWN;
+        }
+    }
+    return 0;
+}
