@@ -1,6 +1,7 @@
 #include "daemon/ctl/ctl.h"
 
 #include "adapter/redis_stock/redis_stock.h"
+#include "adapter/redis_stream/redis_stream.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/panic.h"
@@ -88,12 +89,15 @@ struct redis *ctl_redis(struct ctl *c)
 
 void ctl_deinit(struct ctl *c)
 {
+    if (c->queue)
+        redis_stream_free(c->queue);
     if (c->redis)
         redis_free(c->redis);
     if (c->stock)
         redis_stock_free(c->stock);
     if (c->loop)
         loop_free(c->loop);
+    c->queue = NULL;
     c->redis = NULL;
     c->stock = NULL;
     c->loop = NULL;

@@ -21,6 +21,7 @@ struct ctl {
     struct loop *loop;   /* made by ctl_loop */
     struct stock *stock; /* made by ctl_stock */
     struct redis *redis; /* made by ctl_redis */
+    struct queue *queue; /* made by ctl_queue */
 };
 
 struct ctl_command {
