@@ -4,28 +4,11 @@
 #include "app/order_body.h"
 #include "daemon/api/api.h"
 #include "daemon/api/header.h"
+#include "daemon/common/bearer.h"
 
 #define NONE ((struct str){NULL, 0})
 
 /* --- the request --- */
-
-static void unauthenticated(struct http_exchange *x, const char *why)
-{
-    http_problem_extra(x, ANSWER_UNAUTHENTICATED, NULL, why, NONE,
-                       STR("WWW-Authenticate: Bearer\r\n"));
-}
-
-/* False: answered. */
-static bool authenticate(struct data_loop *d, struct http_exchange *x, int64_t *user_id)
-{
-    struct str scheme, token = str_split(x->authorization, ' ', &scheme);
-    const char *why = "a bearer token is required";
-    if (str_eq_nocase(scheme, STR("Bearer")) && token.len &&
-        d->auth->ops->verify(d->auth, token, loop_wall_us(d->loop) / 1000000, user_id, &why) == 0)
-        return true;
-    unauthenticated(x, why);
-    return false;
-}
 
 static void on_gone(struct http_exchange *x)
 {
@@ -67,7 +50,7 @@ void orders_on_request(struct http_service *s, struct http_exchange *x)
         http_problem(x, ANSWER_UNSUPPORTED_MEDIA_TYPE, NULL, NULL);
         return;
     }
-    if (!authenticate(d, x, &q.user_id))
+    if (!bearer_authenticate(d->auth, x, &q.user_id))
         return;
     if (uuid_parse(x->idempotency_key, &q.request_id) < 0) {
         http_problem(x, ANSWER_INVALID_ARGUMENT, NULL, "Idempotency-Key must be a UUID");

@@ -2,9 +2,9 @@
 #include "adapter/redis_stock/redis_stock.h"
 #include "adapter/redis_stream/redis_stream.h"
 #include "base/clock.h"
+#include "daemon/common/crew_jobs.h"
 #include "daemon/common/program.h"
 #include "daemon/common/store.h"
-#include "daemon/worker/crew_jobs.h"
 #include "daemon/worker/daemon.h"
 #include <signal.h>
 #include <stdio.h>

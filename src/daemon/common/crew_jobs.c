@@ -1,4 +1,4 @@
-#include "daemon/worker/crew_jobs.h"
+#include "daemon/common/crew_jobs.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -7,6 +7,7 @@ struct crew_jobs {
     struct jobs port;
     struct loop *loop;
     struct crew *crew;
+    bool own_crew;
 };
 
 struct carried {
@@ -37,24 +38,39 @@ static int submit(struct jobs *port, struct job *job)
 
 static const struct jobs_ops ops = {.submit = submit};
 
-struct jobs *crew_jobs_new(struct loop *l, struct orders **orders, int n)
+struct crew *crew_jobs_crew(struct orders **orders, int n, int queue_max)
+{
+    void **members = calloc((size_t)n, sizeof members[0]);
+    if (!members)
+        return NULL;
+    for (int i = 0; i < n; i++)
+        members[i] = orders[i];
+    struct crew *c = crew_new("orders", members, n, queue_max);
+    free(members);
+    return c;
+}
+
+struct jobs *crew_jobs_share(struct loop *l, struct crew *crew, int n)
 {
     struct crew_jobs *j = calloc(1, sizeof *j);
-    void **members = calloc((size_t)n, sizeof members[0]);
-    if (j && members) {
-        for (int i = 0; i < n; i++)
-            members[i] = orders[i];
-        /* share never hands over more than one job for each thread. */
-        j->crew = crew_new("orders", members, n, n);
-    }
-    free(members);
-    if (!j || !j->crew) {
-        free(j);
+    if (!j)
         return NULL;
-    }
     j->port = (struct jobs){.ops = &ops, .threads = n};
     j->loop = l;
+    j->crew = crew;
     return &j->port;
+}
+
+struct jobs *crew_jobs_new(struct loop *l, struct orders **orders, int n)
+{
+    /* share never hands over more than one job for each thread. */
+    struct crew *crew = crew_jobs_crew(orders, n, n);
+    struct jobs *port = crew ? crew_jobs_share(l, crew, n) : NULL;
+    if (port)
+        container_of(port, struct crew_jobs, port)->own_crew = true;
+    else
+        crew_free(crew);
+    return port;
 }
 
 void crew_jobs_free(struct jobs *port)
@@ -62,6 +78,7 @@ void crew_jobs_free(struct jobs *port)
     if (!port)
         return;
     struct crew_jobs *j = container_of(port, struct crew_jobs, port);
-    crew_free(j->crew);
+    if (j->own_crew)
+        crew_free(j->crew);
     free(j);
 }
