@@ -68,3 +68,11 @@ int program_loops(int configured)
     return sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_COUNT(&set) > 0 ? CPU_COUNT(&set)
                                                                                : 1;
 }
+
+int program_with_port(char *dst, size_t cap, const char *listen, int port)
+{
+    const char *colon = strrchr(listen, ':');
+    int host = colon ? (int)(colon - listen) : 0;
+    int n = snprintf(dst, cap, "%.*s:%d", host, listen, port);
+    return n > 0 && (size_t)n < cap ? 0 : ERR_INVALID;
+}

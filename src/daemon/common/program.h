@@ -19,3 +19,7 @@ int program_write_ports(const char *path, const struct program_port *ports, int 
 
 /* Event loops to run: as configured, or one for each core this process may use. */
 int program_loops(int configured);
+
+/* The address of the loops after the first: `listen` with the port that the first one got. 0, or
+ * ERR_INVALID if it does not fit. */
+int program_with_port(char *dst, size_t cap, const char *listen, int port);

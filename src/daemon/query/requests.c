@@ -1,0 +1,129 @@
+/* The routes: from the request to the look-up, from its answer to the response. What belongs to one
+ * buyer is never stored by anybody on the way; what an item looks like may be, for a second. */
+#include "base/panic.h"
+#include "base/parse.h"
+#include "daemon/common/bearer.h"
+#include "daemon/query/query.h"
+
+#define NO_STORE STR("Cache-Control: no-store\r\n")
+#define PUBLIC_1S STR("Cache-Control: public, max-age=1\r\n")
+#define NONE ((struct str){NULL, 0})
+
+static struct query_loop *loop_of(struct http_service *s)
+{
+    return container_of(s, struct query_loop, service);
+}
+
+static void refuse(struct http_exchange *x, enum answer a, const char *why)
+{
+    http_problem_extra(x, a, NULL, why, NONE, NO_STORE);
+}
+
+/* False: answered. */
+static bool take_item(struct http_exchange *x, struct item *item)
+{
+    if (parse_i64(x->params[0], 1, INT64_MAX, &item->activity_id) == 0 &&
+        parse_i64(x->params[1], 1, INT64_MAX, &item->sku_id) == 0)
+        return true;
+    refuse(x, ANSWER_INVALID_ARGUMENT, "activity and SKU are numbers from 1 to 2^63-1");
+    return false;
+}
+
+static void on_gone(struct http_exchange *x)
+{
+    lookup_gone(x->viewer);
+}
+
+/* Of a look-up that was submitted, or not. */
+static void watch(struct http_exchange *x, int rc, struct lookup *l)
+{
+    if (rc == LOOKUP_STARTED) {
+        x->viewer = l;
+        x->on_gone = on_gone;
+    } else {
+        refuse(x, rc == ERR_OVERLOAD ? ANSWER_OVERLOADED : ANSWER_DEPENDENCY_UNAVAILABLE, NULL);
+    }
+}
+
+static void on_request(struct http_service *s, struct http_exchange *x)
+{
+    struct query_loop *d = loop_of(s);
+    struct item item;
+    struct uuid request_id;
+    struct lookup *l = NULL;
+    int64_t user_id;
+    if (!bearer_authenticate(d->auth, x, &user_id) || !take_item(x, &item))
+        return;
+    if (uuid_parse(x->params[2], &request_id) < 0) {
+        refuse(x, ANSWER_INVALID_ARGUMENT, "a request id is a UUID");
+        return;
+    }
+    int rc = lookup_request(&d->pool, item, user_id, &request_id, x->received_us, x, &l);
+    watch(x, rc, l);
+}
+
+static void on_order(struct http_service *s, struct http_exchange *x)
+{
+    struct query_loop *d = loop_of(s);
+    struct lookup *l = NULL;
+    int64_t user_id, order_id;
+    if (!bearer_authenticate(d->auth, x, &user_id))
+        return;
+    if (parse_i64(x->params[0], 1, INT64_MAX, &order_id) < 0) {
+        refuse(x, ANSWER_INVALID_ARGUMENT, "an order id is a number from 1 to 2^63-1");
+        return;
+    }
+    int rc = lookup_order(&d->pool, order_id, user_id, x->received_us, x, &l);
+    watch(x, rc, l);
+}
+
+static void on_item(struct http_service *s, struct http_exchange *x)
+{
+    struct query_loop *d = loop_of(s);
+    struct lookup_answer now;
+    struct lookup *l = NULL;
+    struct item item;
+    if (!take_item(x, &item))
+        return;
+    int rc = lookup_item(&d->pool, item, x->received_us, x, &l, &now);
+    if (rc == LOOKUP_AT_ONCE)
+        requests_on_answer(&d->pool, x, &now);
+    else
+        watch(x, rc, l);
+}
+
+const struct http_route requests_routes[] = {
+    {"GET", "/v1/activities/{}/skus/{}/requests/{}", "request", on_request},
+    {"GET", "/v1/orders/{}", "order", on_order},
+    {"GET", "/v1/activities/{}/skus/{}", "item", on_item},
+};
+const int requests_n_routes = sizeof(requests_routes) / sizeof(requests_routes[0]);
+
+void requests_on_answer(struct lookup_pool *p, void *viewer, const struct lookup_answer *a)
+{
+    struct http_exchange *x = viewer;
+    char mem[RENDER_MAX];
+    struct strbuf b;
+    struct str caching = NO_STORE;
+    (void)p;
+    if (a->answer != ANSWER_OK) {
+        refuse(x, a->answer, NULL);
+        return;
+    }
+    strbuf_init_fixed(&b, mem, sizeof mem);
+    switch (a->kind) {
+    case LOOKUP_OF_REQUEST:
+        render_request(&b, a);
+        break;
+    case LOOKUP_OF_ORDER:
+        render_order(&b, &a->order);
+        break;
+    case LOOKUP_OF_ITEM:
+        render_item(&b, a);
+        caching = PUBLIC_1S;
+        break;
+    }
+    if (b.failed)
+        panic("a body is longer than RENDER_MAX");
+    http_respond(x, 200, STR("application/json"), caching, strbuf_str(&b));
+}
