@@ -13,6 +13,15 @@ static struct worker *worker_of(struct flow *f)
     return container_of(f, struct worker, intake.flow);
 }
 
+/* With a full hand there is enough to do: asking for each single slot that becomes free would cost
+ * a call (and the broker a write) per message. */
+static bool worth_asking(const struct worker *w)
+{
+    const struct hand *h = &w->hand;
+    int least = h->size / 4 < w->cfg.receive_max ? h->size / 4 : w->cfg.receive_max;
+    return h->size - h->used - h->reserved >= least;
+}
+
 static enum flow_result step_look(struct flow *f)
 {
     struct worker *w = worker_of(f);
@@ -22,7 +31,7 @@ static enum flow_result step_look(struct flow *f)
         return FLOW_NEXT;
     }
     in->asked = 0;
-    if (health_usable(w) && suspects_none(w))
+    if (health_usable(w) && suspects_none(w) && worth_asking(w))
         in->asked = hand_reserve(w, in->want);
     flow_goto(f, in->asked > 0 ? RECEIVE : WAIT);
     if (in->asked == 0)

@@ -42,7 +42,8 @@ struct world {
 };
 
 void world_init(struct world *x, int64_t units); /* ITEM and ITEM_2 with as many units; no worker */
-void world_start(struct world *x);               /* a worker, by x->cfg */
+void world_start_now(struct world *x);
+void world_start(struct world *x); /* a worker, by x->cfg */
 /* The drain: stops the worker and waits until all in hand is finished. */
 void world_stop(struct world *x);
 /* The process dies: nothing it does from now on has an effect; its leases stay until they end. */
