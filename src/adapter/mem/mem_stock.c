@@ -180,7 +180,7 @@ static int apply_item(struct mem_call *c, void *request)
 {
     struct stock_item_get *r = request;
     struct mem_item *it = mem_store_item(c->port, r->item);
-    r->listed = it && it->listed;
+    r->listed = mem_store_listed(c->port, r->item);
     if (!it || !it->meta)
         return 1;
     mem_store_info(c->port, it, &r->info);

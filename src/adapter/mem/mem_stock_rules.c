@@ -31,7 +31,7 @@ int mem_rules_reserve(struct mem_store *st, struct stock_reserve *r, struct str 
 {
     struct mem_item *it = mem_store_item(st, r->item);
     r->version = it ? it->version : (struct item_version){0};
-    r->listed = it && it->listed;
+    r->listed = mem_store_listed(st, r->item);
     if (r->give_up_us && st->sched->now_us > r->give_up_us)
         return STOCK_TOO_LATE;
     if (!it || !it->meta)

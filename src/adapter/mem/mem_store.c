@@ -47,6 +47,18 @@ struct mem_item *mem_store_item(const struct mem_store *st, struct item item)
     return NULL;
 }
 
+bool mem_store_listed(const struct mem_store *st, struct item item)
+{
+    bool any = false;
+    list_for_each (l, &st->items) {
+        const struct mem_item *it = container_of(l, struct mem_item, link);
+        if (it->listed && item_eq(it->item, item))
+            return true;
+        any |= it->listed;
+    }
+    return !any;
+}
+
 struct mem_item *mem_store_add_item(struct mem_store *st, struct item item)
 {
     struct mem_item *it = mem_store_item(st, item);

@@ -48,6 +48,8 @@ void mem_store_free(struct mem_store *st);
 int64_t mem_store_now_ms(const struct mem_store *st);
 struct mem_item *mem_store_item(const struct mem_store *st,
                                 struct item item); /* NULL: never heard of */
+/* In the catalogue, or there is no catalogue: then 503 and not 404 (rule 34). */
+bool mem_store_listed(const struct mem_store *st, struct item item);
 struct mem_item *mem_store_add_item(struct mem_store *st, struct item item);
 void mem_store_empty_item(struct mem_item *it); /* its records and buyers */
 struct mem_record *mem_store_record(const struct mem_item *it, int64_t user_id,

@@ -1,0 +1,17 @@
+/* What the stock's contract suite needs from the thing it runs on: stock_backend_mem.c or
+ * stock_backend_redis.c. */
+#pragma once
+
+#include "port/stock.h"
+#include <stdbool.h>
+
+/* streams: Redis Streams is the queue, so that a reservation begins as MQ_SENT with a queue id. */
+void backend_start(bool streams);
+void backend_stop(void);
+struct stock *backend_stock(void);
+int64_t backend_now_us(void);
+bool backend_run(const bool *flag, int64_t us);
+void backend_wake(void);
+struct item backend_item(void); /* one nobody used yet: nothing of it is there */
+/* As a rebuild does it; reservations keep theirs. */
+void backend_set_epoch(struct item item, int64_t epoch);

@@ -1,0 +1,89 @@
+#include "adapter/redis_stock/redis_stock.h"
+#include "base/panic.h"
+#include "stock_backend.h"
+#include "support/private_redis.h"
+#include <stdlib.h>
+
+static struct private_redis redis;
+static struct loop *loop;
+static struct stock *stock;
+static struct timer limit;
+static int64_t next_sku;
+
+static void stop_redis(void)
+{
+    private_redis_stop(&redis);
+}
+
+static void on_limit(struct timer *t)
+{
+    (void)t;
+    loop_stop(loop);
+}
+
+void backend_start(bool streams)
+{
+    static const char *const more[] = {"--appendonly", "no", NULL};
+    char err[128] = "";
+    if (!redis.pid) {
+        private_redis_start(&redis, more);
+        atexit(stop_redis);
+    }
+    struct redis_stock_config c = {.redis = {.url = redis.url,
+                                             .dial_us = 500000,
+                                             .stall_us = 2000000,
+                                             .backoff_min_us = 10000,
+                                             .backoff_max_us = 100000,
+                                             .max_pending = 1024,
+                                             .metric_link = "stock"},
+                                   .stream_queue = streams};
+    loop = loop_new();
+    limit.on_fire = on_limit;
+    stock = redis_stock_new(loop, &c, err, sizeof err);
+    if (!stock)
+        panic("redis_stock_new: %s", err);
+}
+
+void backend_stop(void)
+{
+    const bool never = false;
+    redis_stock_free(stock);
+    backend_run(&never, 1000);
+    loop_free(loop);
+}
+
+struct stock *backend_stock(void)
+{
+    return stock;
+}
+
+int64_t backend_now_us(void)
+{
+    return loop_now_us(loop);
+}
+
+bool backend_run(const bool *flag, int64_t us)
+{
+    sched_set_in(loop_sched(loop), &limit, us);
+    while (!*flag && limit.slot)
+        loop_run(loop);
+    sched_clear(loop_sched(loop), &limit);
+    return *flag;
+}
+
+void backend_wake(void)
+{
+    loop_stop(loop);
+}
+
+struct item backend_item(void)
+{
+    return (struct item){5, ++next_sku};
+}
+
+void backend_set_epoch(struct item item, int64_t epoch)
+{
+    freeReplyObject(private_redis_command(&redis, "HSET sec:{%lld:%lld}:meta epoch %lld",
+                                          (long long)item.activity_id, (long long)item.sku_id,
+                                          (long long)epoch));
+}
