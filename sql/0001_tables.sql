@@ -68,7 +68,7 @@ CREATE TABLE consumer_inbox (
     consumer_group  VARCHAR(128) COLLATE "C" NOT NULL,
     status          VARCHAR(24) COLLATE "C" NOT NULL,
     last_error_code VARCHAR(64) COLLATE "C", -- REJECTED: the reason
-    PRIMARY KEY (consumer_group, message_id),
+    PRIMARY KEY (message_id, consumer_group), -- the group is always the same: compared last
     CONSTRAINT ck_consumer_inbox_status CHECK (status IN ('PROCESSING', 'COMPLETED', 'REJECTED', 'QUARANTINED'))
 );
 CREATE INDEX idx_consumer_inbox_processed_at ON consumer_inbox (processed_at)

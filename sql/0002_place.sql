@@ -98,6 +98,10 @@ DECLARE
     -- the orders that were inserted, parallel
     c_n integer := 0;
     c_message uuid[] := '{}';
+    c_request uuid[];
+    c_reservation uuid[];
+    c_user bigint[];
+    c_order bigint[];
     c_outbox bigint[] := '{}';
     v_outbox_n integer;
     v_ledger_n integer;
@@ -182,36 +186,63 @@ BEGIN
         END;
     END IF;
 
-    -- Orders, by user; of two messages of one user the earlier one. Outbox and ledger follow what was inserted.
+    -- Orders, by user; of two messages of one user the earlier one. First in the hope that nothing is in the way: a
+    -- plain insert costs a third less than one that looks into four unique indexes before it inserts. If something is,
+    -- the subtransaction undoes it, and the careful insert leaves out what conflicts.
     IF f_n > 0 AND NOT v_full THEN
-        WITH placed AS (
+        BEGIN
             INSERT INTO orders (order_id, message_id, request_id, reservation_id, activity_id, sku_id, user_id, status,
                 reserved_at, created_at, updated_at)
             SELECT m.order_id, m.message_id, m.request_id, m.reservation_id, p_activity, p_sku, m.user_id, 'CREATED',
-                to_timestamp(m.created_ms / 1000.0), v_now, v_now
+                to_timestamp(m.created_ms::float8 / 1000), v_now, v_now
             FROM unnest(f_message, f_request, f_reservation, f_user, f_order, f_created, f_epoch, f_seq)
                 AS m (message_id, request_id, reservation_id, user_id, order_id, created_ms, epoch, seq)
-            ORDER BY m.user_id, m.epoch, m.seq, m.message_id
-            ON CONFLICT DO NOTHING
-            RETURNING order_id, message_id, request_id, reservation_id, user_id),
-        told AS (
+            ORDER BY m.user_id, m.epoch, m.seq, m.message_id;
+            GET DIAGNOSTICS c_n = ROW_COUNT;
+            c_message := f_message;
+            c_request := f_request;
+            c_reservation := f_reservation;
+            c_user := f_user;
+            c_order := f_order;
+        EXCEPTION WHEN unique_violation THEN
+            WITH placed AS (
+                INSERT INTO orders (order_id, message_id, request_id, reservation_id, activity_id, sku_id, user_id, status,
+                    reserved_at, created_at, updated_at)
+                SELECT m.order_id, m.message_id, m.request_id, m.reservation_id, p_activity, p_sku, m.user_id, 'CREATED',
+                    to_timestamp(m.created_ms::float8 / 1000), v_now, v_now
+                FROM unnest(f_message, f_request, f_reservation, f_user, f_order, f_created, f_epoch, f_seq)
+                    AS m (message_id, request_id, reservation_id, user_id, order_id, created_ms, epoch, seq)
+                ORDER BY m.user_id, m.epoch, m.seq, m.message_id
+                ON CONFLICT DO NOTHING
+                RETURNING message_id, request_id, reservation_id, user_id, order_id)
+            SELECT count(*), array_agg(message_id), array_agg(request_id), array_agg(reservation_id), array_agg(user_id),
+                array_agg(order_id)
+            INTO c_n, c_message, c_request, c_reservation, c_user, c_order
+            FROM placed;
+        END;
+        IF c_n <> COALESCE(cardinality(c_message), 0) THEN
+            RAISE EXCEPTION 'orders: % rows of %', c_n, cardinality(c_message) USING ERRCODE = 'SK001', CONSTRAINT = 'orders';
+        END IF;
+        -- Outbox and ledger follow what was inserted.
+        WITH told AS (
             INSERT INTO outbox (event_type, message_id, request_id, reservation_id, activity_id, sku_id, user_id,
                 order_id, state, reason, give_back, created_at)
             SELECT 'ORDER_CREATED', p.message_id, p.request_id, p.reservation_id, p_activity, p_sku, p.user_id,
                 p.order_id, 'SUCCEEDED', '', false, v_now
-            FROM placed p
-            RETURNING outbox_id, message_id),
+            FROM unnest(c_message, c_request, c_reservation, c_user, c_order)
+                AS p (message_id, request_id, reservation_id, user_id, order_id)
+            RETURNING message_id, outbox_id),
         booked AS (
             INSERT INTO stock_ledger (reservation_id, activity_id, sku_id, order_id, delta, kind, at)
-            SELECT p.reservation_id, p_activity, p_sku, p.order_id, -1, 'ORDER', v_now FROM placed p
+            SELECT p.reservation_id, p_activity, p_sku, p.order_id, -1, 'ORDER', v_now
+            FROM unnest(c_reservation, c_order) AS p (reservation_id, order_id)
             RETURNING 1)
-        SELECT (SELECT count(*) FROM placed), count(*), (SELECT count(*) FROM booked),
-            COALESCE(array_agg(message_id), '{}'), COALESCE(array_agg(outbox_id), '{}')
-        INTO c_n, v_outbox_n, v_ledger_n, c_message, c_outbox
+        SELECT count(*), (SELECT count(*) FROM booked), COALESCE(array_agg(message_id), '{}'), COALESCE(array_agg(outbox_id), '{}')
+        INTO v_outbox_n, v_ledger_n, c_message, c_outbox
         FROM told;
         IF v_outbox_n <> c_n OR v_ledger_n <> c_n THEN
             RAISE EXCEPTION 'orders: % orders, % outbox rows, % ledger rows', c_n, v_outbox_n, v_ledger_n
-                USING ERRCODE = 'SK001', CONSTRAINT = 'orders';
+                USING ERRCODE = 'SK001', CONSTRAINT = 'outbox';
         END IF;
     END IF;
     v_t := v_t || clock_timestamp();

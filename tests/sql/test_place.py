@@ -348,7 +348,7 @@ def test_wrong_row_count_raises_and_leaves_nothing(sale):
             sale.c.execute("CREATE FUNCTION drop_row() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'")
             sale.c.execute("CREATE TRIGGER t BEFORE INSERT ON outbox FOR EACH ROW EXECUTE FUNCTION drop_row()")
             sale.place(sale.messages(3))
-    assert (e.value.sqlstate, e.value.diag.constraint_name) == ("SK001", "orders")
+    assert (e.value.sqlstate, e.value.diag.constraint_name) == ("SK001", "outbox")
     assert sale.books() == before
 
 
