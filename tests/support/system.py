@@ -1,0 +1,403 @@
+"""A whole seckill on this machine, for the end-to-end tests: a private Redis and PostgreSQL and the three programs,
+each of which can be killed, stopped and started again.
+
+    with System() as s:                       # everything is up
+        item = s.item(stock=10)               # created, warmed, opened
+        answer = s.buy(item, user=7)
+        …                                     # leaving it: every item is audited, each program must end with 0 on
+                                              # SIGTERM, and no log may hold a sanitizer's report
+"""
+import functools
+import itertools
+import json
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import uuid
+
+import jwt
+
+import client
+from services import SOURCE, PrivatePostgres, PrivateRedis, Server, wait_for
+
+BIN = os.environ.get("SECKILL_BIN_DIR") or f"{SOURCE}/build/dev/bin"
+RELEASE_BIN = os.environ.get("SECKILL_RELEASE_BIN_DIR") or BIN
+FULL = bool(os.environ.get("SECKILL_FULL"))
+PROGRAMS = {"api": "seckill-api", "worker": "order-worker", "query": "query-api"}
+REPORTS = ("ERROR: AddressSanitizer", "ERROR: LeakSanitizer", "WARNING: ThreadSanitizer", "runtime error:", "panic")
+PARTS = tuple(p for p in PROGRAMS if os.path.exists(f"{BIN}/{PROGRAMS[p]}"))
+
+# Under sanitizers, beside other work, on two cores, the product's budgets are not what is tested.
+PATIENT = {"api.submit_timeout": "5s", "api.hold_timeout": "2s", "query.timeout": "5s", "query.pg_timeout": "4s",
+           "redis.reply_timeout": "2s", "redis.slot_timeout": "2s", "redis.stall_timeout": "5s"}
+
+
+@functools.lru_cache(maxsize=None)
+def _migrated():
+    """A cluster with our schema, to be copied: initdb and migrate take most of a start."""
+    import atexit
+    directory = tempfile.mkdtemp(prefix="sk-template-", dir="/tmp")
+    atexit.register(shutil.rmtree, directory, True)
+    with PrivatePostgres(fsync="off") as pg:
+        subprocess.run([f"{BIN}/seckillctl", f"--pg.conninfo={pg.conninfo}", "migrate"], check=True, stdout=subprocess.DEVNULL,
+                       stdin=subprocess.DEVNULL)
+        pg.down()
+        subprocess.run(["cp", "-a", f"{pg.dir}/data", f"{directory}/data"], check=True)
+    return f"{directory}/data"
+
+
+class Program(Server):
+    """One of ours. Its ports stay its ports over restarts."""
+
+    def __init__(self, system, part, binary, settings, env):
+        super().__init__()
+        self.system, self.part, self.binary = system, part, binary
+        self.settings, self.env = settings, env
+        self.ports = {}
+        self.status = None  # of the last end: exit status, or 128 + signal
+        self.starts = 0
+
+    def command(self):
+        listen = {f"{self.part}.admin_listen": f"127.0.0.1:{self.ports.get('admin', 0)}"}
+        if self.part != "worker":
+            listen[f"{self.part}.listen"] = f"127.0.0.1:{self.ports.get(self.part, 0)}"
+        if os.path.exists(f"{self.dir}/ports"):
+            os.unlink(f"{self.dir}/ports")
+        flags = [f"--{k}={v}" for k, v in {**listen, **self.settings}.items()]
+        # The tether's pipe is not for logs.
+        return ["env", *(f"{k}={v}" for k, v in self.env.items()), "bash", "-c", 'exec "$0" "$@" >&2', self.binary,
+                "--config", self.system.config, "--ports-file", f"{self.dir}/ports", *flags]
+
+    def start(self):
+        self.status = None
+        self.starts += 1
+        return super().start()
+
+    def ready(self):
+        try:
+            self.ports = {k: int(v) for k, v in (p.split("=") for p in open(f"{self.dir}/ports").read().split())}
+            return client.get(self.ports["admin"], "/startupz").status == 200
+        except (OSError, client.Closed):
+            return False
+
+    def _ended(self):
+        self.tether.stdin.close()
+        self.tether.stdout.close()
+        self.status = self.tether.wait(90)
+        self.tether = None
+
+    def alive(self):
+        return self.tether is not None and self.tether.poll() is None
+
+    def signal(self, number):
+        os.kill(self.pid, number)
+
+    def await_end(self, timeout=60):
+        """Waits for an end that comes by itself (a crash point, a signal sent before)."""
+        wait_for(f"{self.part} to end", lambda: self.tether.poll() is not None, timeout)
+        self._ended()
+        return self.status
+
+    def terminate(self, timeout=60):
+        """SIGTERM; the exit status."""
+        self.signal(signal.SIGTERM)
+        return self.await_end(timeout)
+
+    def log(self):
+        with open(f"{self.dir}/log", encoding="utf-8", errors="replace") as f:
+            return f.read()
+
+    def logged(self, msg):
+        """The log's lines with this message."""
+        found = []
+        for line in self.log().splitlines():
+            if line.startswith("{"):
+                try:
+                    fields = json.loads(line)
+                except ValueError:
+                    continue
+                if fields.get("msg") == msg:
+                    found.append(fields)
+        return found
+
+    def get(self, target, port="admin", headers=None):
+        return client.get(self.ports[port], target, headers)
+
+    def metrics(self):
+        """{'name{label="x"}': value}"""
+        values = {}
+        for line in self.get("/metrics").body.decode().splitlines():
+            if line and not line.startswith("#"):
+                name, _, value = line.rpartition(" ")
+                values[name] = float(value)
+        return values
+
+    def metric(self, name):
+        """The sum over all its labels; 0 when it is not there."""
+        return sum(v for k, v in self.metrics().items() if k == name or k.startswith(name + "{"))
+
+    def proc(self, field):
+        """Of /proc/PID/status: VmRSS in kB, Threads, …"""
+        for line in open(f"/proc/{self.pid}/status"):
+            if line.startswith(field + ":"):
+                return int(line.split()[1])
+        raise KeyError(field)
+
+
+class Item:
+    def __init__(self, system, activity, sku, stock):
+        self.system, self.activity, self.sku, self.stock = system, activity, sku, stock
+        self.flags = ["--activity", str(activity), "--sku", str(sku)]
+        self.body = json.dumps({"activity_id": activity, "sku_id": sku}).encode()
+        self.args = (activity, sku)
+        self.histories = []
+        self.audited = False
+
+    def key(self, name):
+        return f"sec:{{{self.activity}:{self.sku}}}:{name}"
+
+    def scalar(self, sql, *args):
+        """One value; two parameters of the statement may be the item: `(activity_id, sku_id) = (%s, %s)` → ITEM."""
+        sql = sql.replace("ITEM", f"(activity_id, sku_id) = ({self.activity}, {self.sku})")
+        return self.system.sql(sql, *args)[0][0]
+
+    def books(self):
+        """What a redelivery may not change, on both sides."""
+        row = self.system.sql(
+            """SELECT (SELECT count(*) FROM orders WHERE i), (SELECT sum(sold_stock) FROM seckill_inventory WHERE i),
+                      (SELECT count(*) FROM stock_ledger WHERE i), (SELECT count(*) FROM outbox WHERE i),
+                      (SELECT count(*) FROM consumer_inbox WHERE i),
+                      (SELECT count(*) FROM outbox WHERE i AND settled_at IS NULL)
+            """.replace("WHERE i", f"WHERE (activity_id, sku_id) = ({self.activity}, {self.sku})"))[0]
+        r = self.system.redis_client
+        return dict(zip(("orders", "sold", "ledger", "outbox", "inbox", "unsettled"), row), free=int(r.get(self.key("stock"))),
+                    pending=r.zcard(self.key("pending")), buyers=r.hlen(self.key("buyers")),
+                    seq=int(r.hget(self.key("meta"), "seq")))
+
+    def orders(self):
+        return self.scalar("SELECT count(*) FROM orders WHERE ITEM AND status IN ('CREATED', 'PAYING', 'PAID')")
+
+    def record(self, user, key):
+        raw = self.system.redis_client.hgetall(self.key(f"reservation:{user}:{key}"))
+        return {k.decode(): v.decode() for k, v in raw.items()}
+
+    def backlog(self):
+        """(not delivered, delivered and not acknowledged)"""
+        for group in self.system.redis_client.xinfo_groups(self.key("events")):
+            return group["lag"], group["pending"]
+        return self.system.redis_client.xlen(self.key("events")), 0
+
+    def settled(self):
+        b = self.books()
+        return b["pending"] == 0 and b["unsettled"] == 0 and self.backlog() == (0, 0)
+
+    def await_settled(self, timeout=60):
+        wait_for(f"item {self.activity} to settle", self.settled, timeout)
+
+    def event(self, user, key=None, **fields):
+        """An order event that nobody reserved a unit for, as text."""
+        reservation = str(uuid.uuid4())
+        body = {"message_id": str(uuid.uuid4()), "message_key": f"{self.activity}:{self.sku}:{reservation}",
+                "request_id": key or str(uuid.uuid4()), "reservation_id": reservation, "activity_id": self.activity,
+                "sku_id": self.sku, "user_id": user, "order_id": next(self.system.order_ids), "schema_version": 1,
+                "created_at": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime()) + ".000000Z", "retry_count": 0,
+                "trace": {"traceparent": "", "tracestate": ""}, "epoch": 1, "seq": 0, **fields}
+        return json.dumps({k: v for k, v in body.items() if v is not None})
+
+    def publish(self, body):
+        return self.system.redis_client.xadd(self.key("events"), {"b": body})
+
+    def audit(self, wait="30s"):
+        """Everything must hold. Returns the audit's JSON."""
+        self.audited = True
+        history = []
+        if self.histories:
+            path = f"{self.system.dir}/history-of-{self.activity}.jsonl"
+            with open(path, "wb") as whole:
+                for part in self.histories:
+                    with open(part, "rb") as f:
+                        shutil.copyfileobj(f, whole)
+            history = ["--history", path]
+        done = self.system.ctl("audit", *self.flags, "--wait", wait, "--json", *history, check=False, timeout=300)
+        assert done.returncode == 0, f"audit of {self.activity}:{self.sku}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return json.loads(done.stdout)
+
+
+class System:
+    """settings: for all programs ("worker.queue": 16); bin_dir: where they are; redis, pg: settings of the servers."""
+
+    def __init__(self, settings=None, bin_dir=BIN, redis=None, pg=None, parts=PARTS, patient=True,
+                 env=None):
+        self.dir = tempfile.mkdtemp(prefix="sk-", dir="/tmp")
+        self.bin_dir = bin_dir
+        self.settings = {"drain.endpoints": "0s", **(PATIENT if patient else {}), **(settings or {})}
+        self.redis = PrivateRedis(**(redis or {}))
+        # As much is written for commits as in production, but nothing waits for this machine's disk at a checkpoint.
+        self.pg = PrivatePostgres(deadlock_timeout="100ms", checkpoint_timeout="1h", **(pg or {}))
+        self.config = f"{self.dir}/seckill.yaml"
+        self.secret = secrets.token_bytes(32)
+        self.items = []
+        self.order_ids = itertools.count(1 << 40)
+        self._activities = itertools.count(1001)
+        # A program that the test kills cannot report leaks at its end; the one that ends by itself must.
+        sanitize = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0:exitcode=99",
+                    "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1:exitcode=99"}
+        for part in parts:
+            setattr(self, part, Program(self, part, f"{bin_dir}/{PROGRAMS[part]}", {}, {**sanitize, **(env or {})}))
+        self.programs = [getattr(self, part) for part in parts]
+        self._pg = self._redis = None
+
+    # --- life ---
+
+    def __enter__(self):
+        try:
+            return self.start()
+        except BaseException:
+            self._tell()
+            self.remove()
+            raise
+
+    def __exit__(self, kind, *exc):
+        try:
+            if kind is None:
+                self.finish()
+        except BaseException:
+            kind = True
+            raise
+        finally:
+            if kind is not None:
+                self._tell()
+            self.remove()
+
+    def start(self):
+        subprocess.run(["cp", "-a", _migrated(), f"{self.pg.dir}/data"], check=True)
+        with open(f"{self.dir}/jwt.key", "wb") as f:
+            f.write(self.secret)
+        settings = {"redis.url": self.redis.url, "pg.conninfo": self.pg.conninfo,
+                    "auth.keys": f"test=HS256:{self.dir}/jwt.key", "auth.issuer": "seckill-test",
+                    "auth.audience": "seckill-test", **self.settings}
+        with open(self.config, "w") as f:
+            for section in sorted({k.split(".")[0] for k in settings}):
+                f.write(f"{section}:\n")
+                f.writelines(f"  {k.split('.', 1)[1]}: {json.dumps(str(v))}\n" for k, v in settings.items()
+                             if k.startswith(section + "."))
+        self.redis.start()
+        self.pg.start()
+        for program in self.programs:
+            program.start()
+        return self
+
+    def finish(self):
+        """The end of a test that went well so far."""
+        for item in self.items:
+            if not item.audited:
+                item.audit()
+        for program in self.programs:
+            if program.tether and program.alive():
+                assert program.terminate() == 0, f"{program.part} ended with {program.status}"
+            else:
+                assert program.status == 0, f"{program.part} had ended with {program.status}"
+        self.check_logs()
+
+    def check_logs(self):
+        for program in self.programs:
+            log = program.log()
+            for report in REPORTS:
+                assert report not in log, f"{program.part}: {log[log.index(report):][:4000]}"
+
+    def remove(self):
+        for server in (*self.programs, self.pg, self.redis):
+            try:
+                if server.tether:
+                    os.kill(server.pid, signal.SIGCONT)
+            except OSError:
+                pass
+            server.stop()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    def _tell(self):
+        for program in self.programs:
+            if os.path.exists(f"{program.dir}/log"):
+                print(f"--- the end of {program.part}'s log (status {program.status})")
+                print("\n".join(line[:600] for line in program.log().splitlines()[-40:]))
+
+    # --- stores ---
+
+    def sql(self, statement, *args):
+        if self._pg is None or self._pg.closed or self._pg.broken:
+            self._pg = self.pg.connect()
+        cursor = self._pg.execute(statement, args or None)
+        return cursor.fetchall() if cursor.description else []
+
+    @property
+    def redis_client(self):
+        if self._redis is None:
+            self._redis = self.redis.connect()
+        return self._redis
+
+    # --- the operator ---
+
+    def ctl(self, *args, check=True, timeout=120):
+        done = subprocess.run([f"{self.bin_dir}/seckillctl", "--config", self.config, *args], capture_output=True, text=True,
+                              timeout=timeout, stdin=subprocess.DEVNULL)
+        for report in REPORTS:
+            assert report not in done.stderr, done.stderr
+        assert not check or done.returncode == 0, f"seckillctl {args}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done
+
+    def item(self, stock, starts="-1s", ends="+1h", opened=True):
+        item = Item(self, next(self._activities), 2001, stock)
+        self.ctl("activity", "create", *item.flags, "--stock", str(stock), "--starts", starts, "--ends", ends)
+        self.ctl("stock", "warm", *item.flags)
+        if opened:
+            self.ctl("activity", "open", *item.flags)
+        self.items.append(item)
+        return item
+
+    def storm(self, item, buyers, *flags, background=False, timeout=300):
+        """The totals as JSON; with background, a Popen for storm_end."""
+        path = f"{self.dir}/history-{item.activity}-{len(item.histories)}.jsonl"
+        item.histories.append(path)
+        command = [f"{self.bin_dir}/seckillctl", "--config", self.config, "storm", *item.flags, "--buyers", str(buyers), "--api",
+                   f"http://127.0.0.1:{self.api.ports['api']}", "--history", path, "--json", *map(str, flags)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
+        return process if background else self.storm_end(process, timeout)
+
+    @staticmethod
+    def storm_end(process, timeout=300):
+        out, err = process.communicate(timeout=timeout)
+        assert process.returncode == 0, f"storm: {process.returncode}\n{out}\n{err}"
+        return json.loads(out)
+
+    # --- buyers ---
+
+    def token(self, user, key=None, algorithm="HS256", headers=None, **claims):
+        now = int(time.time())
+        payload = {"sub": str(user), "iss": "seckill-test", "aud": "seckill-test", "iat": now - 1, "nbf": now - 1,
+                   "exp": now + 3600, **claims}
+        payload = {k: v for k, v in payload.items() if v is not None}
+        return jwt.encode(payload, self.secret if key is None else key, algorithm=algorithm, headers=headers or {"kid": "test"})
+
+    def order_request(self, item, user, key=None, token=None, **headers):
+        """The bytes of POST /v1/orders."""
+        return client.request("POST", "/v1/orders", {
+            "Authorization": f"Bearer {token or self.token(user)}", "Idempotency-Key": key or str(uuid.uuid4()),
+            "Content-Type": "application/json", **headers}, item.body)
+
+    def buy(self, item, user, key=None, connection=None):
+        data = self.order_request(item, user, key)
+        if connection:
+            connection.send(data)
+            return connection.answer()
+        with client.Connection(self.api.ports["api"]) as c:
+            c.send(data)
+            return c.answer()
+
+    def state(self, item, user, key):
+        """The answer of query-api."""
+        return client.get(self.query.ports["query"], f"/v1/activities/{item.activity}/skus/{item.sku}/requests/{key}",
+                          {"Authorization": f"Bearer {self.token(user)}"})
