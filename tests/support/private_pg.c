@@ -79,29 +79,17 @@ static int as_postgres(const char **argv, int n, const char *dir)
     return n;
 }
 
-void private_pg_up(struct private_pg *p)
+/* Starts a server of ours behind the tether, with its output in dir/log, and waits until it takes
+ * connections. */
+static void start(struct private_pg *p, const char *signal_name, const char *const server[])
 {
-    char data[96], sockets[96];
     const char *argv[ARGS_MAX];
     int n = 0, in[2], out[2];
-    snprintf(data, sizeof data, "%s/data", p->dir);
-    snprintf(sockets, sizeof sockets, "unix_socket_directories=%s", p->dir);
     argv[n++] = SECKILL_SOURCE_DIR "/tests/support/tether.sh";
-    argv[n++] = "QUIT";
+    argv[n++] = signal_name;
     n = as_postgres(argv, n, p->dir);
-    const char *rest[] = {BIN "postgres",
-                          "-D",
-                          data,
-                          "-c",
-                          "listen_addresses=",
-                          "-c",
-                          sockets,
-                          "-c",
-                          "max_connections=64",
-                          "-c",
-                          "logging_collector=off",
-                          NULL};
-    memcpy(argv + n, rest, sizeof rest);
+    while ((argv[n++] = *server++))
+        ;
     if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0)
         die("pipe", "");
     p->tether = fork();
@@ -125,6 +113,39 @@ void private_pg_up(struct private_pg *p)
             die("did not come up, see the log in", p->dir);
         poll(NULL, 0, 10);
     }
+}
+
+void private_pg_up(struct private_pg *p)
+{
+    char data[96], sockets[96];
+    snprintf(data, sizeof data, "%s/data", p->dir);
+    snprintf(sockets, sizeof sockets, "unix_socket_directories=%s", p->dir);
+    const char *argv[] = {BIN "postgres",       "-D", data,    "-c",
+                          "listen_addresses=",  "-c", sockets, "-c",
+                          "max_connections=64", NULL};
+    start(p, "QUIT", argv);
+}
+
+void private_bouncer_start(struct private_pg *p, const struct private_pg *behind)
+{
+    *p = (struct private_pg){.dir = "/tmp/skpg-XXXXXX"};
+    if (!mkdtemp(p->dir))
+        die("mkdtemp", p->dir);
+    snprintf(p->conninfo, sizeof p->conninfo, "host=%s port=6432 user=seckill dbname=postgres",
+             p->dir);
+    char ini[96];
+    snprintf(ini, sizeof ini, "%s/ini", p->dir);
+    FILE *f = fopen(ini, "w");
+    if (!f)
+        die("cannot write", ini);
+    fprintf(f,
+            "[databases]\npostgres = host=%s user=seckill\n[pgbouncer]\npool_mode = "
+            "transaction\nauth_type = any\n"
+            "listen_addr =\nlisten_port = 6432\nunix_socket_dir = %s\ndefault_pool_size = 3\n",
+            behind->dir, p->dir);
+    fclose(f);
+    const char *argv[] = {"/usr/sbin/pgbouncer", ini, NULL};
+    start(p, "INT", argv);
 }
 
 void private_pg_start(struct private_pg *p)

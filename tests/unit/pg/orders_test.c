@@ -6,16 +6,37 @@
 
 static struct orders *o;
 
+#ifdef BEHIND_PGBOUNCER /* failure 15: the same tests through PgBouncer 1.18 in transaction mode   \
+                         */
+static struct private_pg bouncer;
+static const char *front(void)
+{
+    private_bouncer_start(&bouncer, &fixture_pg);
+    return bouncer.conninfo;
+}
+static void front_stop(void)
+{
+    private_pg_stop(&bouncer);
+}
+#else
+static const char *front(void)
+{
+    return fixture_pg.conninfo;
+}
+static void front_stop(void) {}
+#endif
+
 static int setup(void **state)
 {
     if (fixture_setup(state))
         return -1;
-    o = fixture_port(fixture_pg.conninfo);
+    o = fixture_port(front());
     return 0;
 }
 static int teardown(void **state)
 {
     pg_orders_free(o);
+    front_stop();
     return fixture_teardown(state);
 }
 
