@@ -3,8 +3,7 @@
  * adapter/mem.
  *
  *   submit ── latency/2 (+ held back) ──► apply ── latency/2 (+ late) ──► on_done(rc)
- *                                                  deadline first ──────► on_done(ERR_UNCERTAIN),
- * apply still happens */
+ *     └ deadline first: on_done(ERR_UNCERTAIN); what was sent is applied when it arrives */
 #pragma once
 
 #include "adapter/mem/mem_fault.h"

@@ -2,9 +2,9 @@
  * deliverable, answers half a latency later.
  *
  *   ON_ITS_WAY ─► WAITING ─► ANSWERING ─► on_done(0, n)
- *        │           │           └ the deadline or a lost reply: on_done(ERR_UNCERTAIN), what was
- * taken is leased to us └───────────┴ deadline: on_done(0, n = 0); cancel: ERR_CANCELED; scripted
- * refusal: that error */
+ *        │           │           └ deadline, or a lost reply: on_done(ERR_UNCERTAIN); what was
+ *        │           │             taken is leased to us all the same
+ *        └───────────┴ deadline: on_done(0, n = 0); cancel: ERR_CANCELED; scripted: that error */
 #include "adapter/mem/mem_broker.h"
 
 #include "base/err.h"

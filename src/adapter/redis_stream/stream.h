@@ -1,6 +1,7 @@
 /* Inside the adapter: the items, the messages in hand, and who does what.
  *
- *   stream_read.c   receive: XREADGROUP of one stream at a time, and the redelivery of ended leases
+ *   stream_read.c   receive: which stream next, and for how long to wait
+ *   stream_fetch.c  one XREADGROUP, takeover of ended leases, XINFO or XGROUP CREATE at a time
  *   stream_bell.c   the doorbell: XREAD BLOCK on a connection of its own, which consumes nothing
  *   stream_batch.c  ack, extend, retry_later
  *   stream_state.c  publish, lag, locate
@@ -122,7 +123,13 @@ void stream_unref(struct stream *s, struct stream_item *it);
 /* True for an error reply that begins with this word. */
 bool stream_says(const struct redis_reply *reply, const char *word);
 
+/* stream_fetch.c */
+void stream_fetch(struct stream *s, struct stream_item *it, int kind,
+                  int count); /* not while one is busy */
+
 /* stream_read.c */
+void stream_pump(struct stream *s);                 /* what is to be done next is begun */
+void stream_fetch_failed(struct stream *s, int rc); /* ends the first receive with it */
 void stream_receive(struct queue *q, struct queue_receive *r);
 bool stream_receive_cancel(struct stream *s, struct op *op);
 void stream_pump_later(struct stream *s);
