@@ -108,6 +108,19 @@ void private_redis_kill(struct private_redis *r)
     unlink(r->socket);
 }
 
+void private_redis_freeze(struct private_redis *r)
+{
+    int status;
+    kill(r->pid, SIGSTOP);
+    if (waitpid(r->pid, &status, WUNTRACED) != r->pid || !WIFSTOPPED(status))
+        give_up("does not stop");
+}
+
+void private_redis_thaw(struct private_redis *r)
+{
+    kill(r->pid, SIGCONT);
+}
+
 void private_redis_stop(struct private_redis *r)
 {
     end(r, SIGKILL); /* its data are not wanted any more */

@@ -18,8 +18,10 @@ struct private_redis {
 void private_redis_start(struct private_redis *r, const char *const *more);
 void private_redis_kill(struct private_redis *r); /* SIGKILL: the data stay */
 void private_redis_again(struct private_redis *r,
-                         const char *const *more); /* after kill: same place, same data */
-void private_redis_stop(struct private_redis *r);  /* and removes its directory */
+                         const char *const *more);  /* after kill: same place, same data */
+void private_redis_freeze(struct private_redis *r); /* SIGSTOP, and waits until it stands still */
+void private_redis_thaw(struct private_redis *r);
+void private_redis_stop(struct private_redis *r); /* and removes its directory */
 
 /* One command, blocking, as redisCommand; aborts when the connection breaks. The caller frees the
  * reply. */

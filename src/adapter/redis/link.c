@@ -281,7 +281,7 @@ static void on_resolved(struct loop_resolve *res, int rc)
 
 static void dial(struct redis *r)
 {
-    sched_set_in(loop_sched(r->loop), &r->dial_timer, r->config.dial_us);
+    sched_set(loop_sched(r->loop), &r->dial_timer, clock_mono_us() + r->config.dial_us);
     if (r->url.path[0]) {
         struct sockaddr_un un = {.sun_family = AF_UNIX};
         str_copy(un.sun_path, sizeof un.sun_path, str_of(r->url.path));

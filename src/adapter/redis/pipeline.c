@@ -75,7 +75,8 @@ static void set_timer(struct redis_call *c)
     struct redis *r = c->redis;
     int64_t at = c->deadline_us;
     if (c->state == CALL_WAITING && r->phase != LINK_UP) {
-        int64_t slot = loop_now_us(r->loop) + r->config.slot_us;
+        /* Not the loop's time: before its first turn, or in a long one, that lies far back. */
+        int64_t slot = clock_mono_us() + r->config.slot_us;
         if (slot < at)
             at = slot;
     }

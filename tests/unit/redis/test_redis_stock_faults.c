@@ -4,7 +4,6 @@
 
 #include "adapter/redis_stock/internal.h"
 #include "base/clock.h"
-#include <signal.h>
 
 static uint64_t said(int code)
 {
@@ -69,7 +68,7 @@ static void same_ids_again(int64_t stall_us, bool new_connection)
         err, sizeof err);
     UNTIL(loop, redis_stock_ready(stock));
     open_item(5);
-    kill(server.pid, SIGSTOP);
+    private_redis_freeze(&server);
     struct stock_reserve r = reserve_of(1, 1);
     op_prepare(&r.op);
     r.op.deadline_us = clock_mono_us() + 100 * MS;
@@ -78,7 +77,7 @@ static void same_ids_again(int64_t stall_us, bool new_connection)
     int rc = op_wait(&r.op);
     if (new_connection)
         UNTIL(loop, !redis_stock_ready(stock));
-    kill(server.pid, SIGCONT);
+    private_redis_thaw(&server);
     assert_int_equal(rc, ERR_UNCERTAIN);
     UNTIL(loop, redis_stock_ready(stock) && free_units() == 4); /* the first one was done */
     struct stock_reserve again = reserve_of(1, 1);
@@ -104,13 +103,13 @@ static void a_delayed_call_takes_no_unit(void **state)
 {
     (void)state;
     open_item(5);
-    kill(server.pid, SIGSTOP);
+    private_redis_freeze(&server);
     struct stock_reserve r = reserve_of(1, 1);
     op_prepare(&r.op);
     r.op.deadline_us = r.give_up_us = clock_mono_us() + 30 * MS;
     stock->ops->reserve(stock, &r);
     assert_int_equal(op_wait(&r.op), ERR_UNCERTAIN);
-    kill(server.pid, SIGCONT);
+    private_redis_thaw(&server);
     struct stock_probe p = {0};
     assert_int_equal(RUN(probe, &p), 0); /* behind it in the pipeline */
     assert_int_equal(free_units(), 5);
@@ -154,12 +153,12 @@ static void cancel_at_each_stage(void **state)
     stock->ops->cancel(stock, &r.op);
     assert_int_equal(op_wait(&r.op), ERR_CANCELED);
     stock->ops->cancel(stock, &r.op); /* over: harmless */
-    kill(server.pid, SIGSTOP);
+    private_redis_freeze(&server);
     stock->ops->reserve(stock, &r);
     UNTIL(loop, ((struct stock_call *)(void *)r.space.bytes)->call.sent_us);
     stock->ops->cancel(stock, &r.op);
     int rc = op_wait(&r.op);
-    kill(server.pid, SIGCONT);
+    private_redis_thaw(&server);
     assert_int_equal(rc, ERR_UNCERTAIN);
 }
 
