@@ -99,8 +99,10 @@ CREATE TABLE outbox (
     reason               VARCHAR(64) COLLATE "C" NOT NULL,
     CONSTRAINT ck_outbox_state CHECK (state IN ('SUCCEEDED', 'SOLD_OUT', 'REJECTED', 'FAILED', 'CANCELLED'))
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05);
-CREATE INDEX idx_outbox_unsettled ON outbox (outbox_id) WHERE settled_at IS NULL;
-CREATE INDEX idx_outbox_unpublished ON outbox (outbox_id) WHERE published_at IS NULL;
+-- By time and not by id: the primary key would do for an order by id, and walk all that is settled.
+CREATE INDEX idx_outbox_unsettled ON outbox (created_at) WHERE settled_at IS NULL;
+CREATE INDEX idx_outbox_unpublished ON outbox (created_at) WHERE published_at IS NULL;
+CREATE INDEX idx_outbox_created_at ON outbox USING brin (created_at); -- retention
 
 -- Every movement of a unit, append-only. delta is the change of the item's free units (total − sold): the sum over an
 -- item is what is free. By its key a reservation takes at most one unit and gives at most one back.
@@ -114,6 +116,7 @@ CREATE TABLE stock_ledger (
     kind           VARCHAR(16) COLLATE "C" NOT NULL, -- TOTAL, ORDER, CANCEL, EXPIRE, CLOSE, TRANSFER
     PRIMARY KEY (reservation_id, delta)
 );
+CREATE INDEX idx_stock_ledger_at ON stock_ledger USING brin (at); -- retention
 
 CREATE TABLE dead_letters (
     dead_letter_id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

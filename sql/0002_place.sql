@@ -83,6 +83,7 @@ DECLARE
     v_step bigint[];
     v_free integer;
     v_epoch bigint;
+    v_seq bigint; -- the highest of the batch, of the item's epoch
     v_full boolean := false;   -- nothing is free, known under the lock
     v_rows integer;
     -- the fresh messages, parallel
@@ -298,15 +299,16 @@ BEGIN
     -- The inventory row, last, because it stays locked until the WAL flush. The conditional update admits all or
     -- nothing of the batch; if there is not room for all, as many as are free, the first by (epoch, seq).
     IF c_n > 0 THEN
-        UPDATE seckill_inventory SET sold_stock = sold_stock + c_n, version = version + 1,
-            seq = GREATEST(seq, (SELECT max(m.seq) FROM unnest(f_epoch, f_seq) AS m (epoch, seq) WHERE m.epoch = v_epoch)),
+        SELECT max(m.seq) INTO v_seq FROM unnest(f_epoch, f_seq) AS m (epoch, seq) WHERE m.epoch = v_epoch;
+        UPDATE seckill_inventory SET sold_stock = sold_stock + c_n, version = version + 1, seq = GREATEST(seq, v_seq),
             updated_at = v_now
         WHERE activity_id = p_activity AND sku_id = p_sku AND sold_stock + c_n <= total_stock;
         IF NOT FOUND THEN
             SELECT total_stock - sold_stock INTO STRICT v_free FROM seckill_inventory
             WHERE activity_id = p_activity AND sku_id = p_sku FOR NO KEY UPDATE;
             v_admitted := LEAST(c_n, GREATEST(v_free, 0));
-            UPDATE seckill_inventory SET sold_stock = sold_stock + v_admitted, version = version + 1, updated_at = v_now
+            UPDATE seckill_inventory SET sold_stock = sold_stock + v_admitted, version = version + 1,
+                seq = GREATEST(seq, v_seq), updated_at = v_now
             WHERE activity_id = p_activity AND sku_id = p_sku AND v_admitted > 0;
             GET DIAGNOSTICS v_rows = ROW_COUNT;
             IF v_rows <> LEAST(v_admitted, 1) THEN

@@ -180,7 +180,7 @@ BEGIN
         FROM (SELECT w.outbox_id FROM outbox w
               WHERE w.settled_at IS NULL AND w.created_at < clock_timestamp() - p_min_age_ms * interval '1 millisecond'
               AND (w.claimed_at IS NULL OR w.claimed_at < clock_timestamp() - interval '500 milliseconds')
-              ORDER BY w.outbox_id LIMIT p_max FOR NO KEY UPDATE SKIP LOCKED) f
+              ORDER BY w.created_at LIMIT p_max FOR NO KEY UPDATE SKIP LOCKED) f
         WHERE o.outbox_id = f.outbox_id
         RETURNING o.*)
     SELECT * FROM claimed ORDER BY created_at, outbox_id;

@@ -187,3 +187,23 @@ def test_lookups_use_indexes_whatever_the_statistics_say(sale):
     text = "\n".join(r[0] for r in plans.fetchall())
     sale.c.execute("RESET enable_seqscan")
     assert "Seq Scan" not in text and "orders_pkey" in text
+
+
+def test_the_sweep_does_not_walk_what_is_settled(sale):
+    """It runs every 200 ms beside millions of settled rows, with a plan made when the table was empty."""
+    sale.item(3000)
+    for _ in range(12):
+        rs = sale.place(sale.messages(250))
+        sale.c.execute("SELECT seckill_mark_settled(%s)", ([r.outbox for r in rs],))
+    left = sale.messages(3)
+    sale.item(5)
+    expected = {r.outbox for r in sale.place(left)}
+
+    def fetched():
+        sale.c.execute("SELECT pg_stat_force_next_flush()")
+        return sale.scalar("SELECT idx_tup_fetch + seq_tup_read FROM pg_stat_user_tables WHERE relname = 'outbox'")
+
+    before = fetched()
+    got = {r[0] for r in sale.c.execute("SELECT outbox_id FROM seckill_unsettled(0, 100)").fetchall()}
+    assert expected <= got
+    assert fetched() - before <= 4 * len(got)
