@@ -65,32 +65,48 @@ static void on_startupz(struct http_service *s, struct http_exchange *x)
         json(x, 503, STR("{\"status\":\"starting\"}\n"));
 }
 
+/* The checks with this result that have something to say, as an array. How many. */
+static int add_checks(const struct admin *a, struct strbuf *b, const char *name, bool ok)
+{
+    int n = 0;
+    for (int i = 0; i < a->n_checks; i++) {
+        const struct admin_check *c = a->checks[i];
+        if (c->ok != ok || (ok && !c->why[0]))
+            continue;
+        strbuf_printf(b, n++ ? "," : ",\"%s\":[", name);
+        strbuf_add_str(b, STR("{\"check\":"));
+        json_add_string(b, str_of(c->name));
+        strbuf_add_str(b, STR(",\"why\":"));
+        json_add_string(b, str_of(c->why));
+        strbuf_add_char(b, '}');
+    }
+    if (n)
+        strbuf_add_char(b, ']');
+    return n;
+}
+
 static void answer_ready(const struct admin *a, struct http_exchange *x)
 {
     char mem[4096];
     struct strbuf b;
-    int failed = 0;
     if (a->draining) {
         json(x, 503, STR("{\"status\":\"draining\"}\n"));
         return;
     }
     strbuf_init_fixed(&b, mem, sizeof(mem));
-    for (int i = 0; i < a->n_checks; i++) {
-        const struct admin_check *c = a->checks[i];
-        if (c->ok)
-            continue;
-        strbuf_add_str(&b, failed++ ? STR(",") : STR("{\"status\":\"not ready\",\"failed\":["));
-        strbuf_add_str(&b, STR("{\"check\":"));
-        json_add_string(&b, str_of(c->name));
-        strbuf_add_str(&b, STR(",\"why\":"));
-        json_add_string(&b, str_of(c->why));
-        strbuf_add_char(&b, '}');
+    strbuf_add_str(&b, STR("{\"status\":\"not ready\""));
+    int failed = add_checks(a, &b, "failed", false);
+    if (!failed) {
+        strbuf_clear(&b);
+        strbuf_add_str(&b, STR("{\"status\":\"ready\""));
+        add_checks(a, &b, "degraded", true);
     }
-    strbuf_add_str(&b, STR("]}\n"));
-    if (failed)
-        json(x, 503, b.failed ? STR("{\"status\":\"not ready\"}\n") : strbuf_str(&b));
+    strbuf_add_str(&b, STR("}\n"));
+    if (b.failed)
+        json(x, failed ? 503 : 200,
+             failed ? STR("{\"status\":\"not ready\"}\n") : STR("{\"status\":\"ready\"}\n"));
     else
-        json(x, 200, STR("{\"status\":\"ready\"}\n"));
+        json(x, failed ? 503 : 200, strbuf_str(&b));
 }
 
 static bool any_running(const struct admin *a)

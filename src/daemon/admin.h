@@ -31,7 +31,7 @@ struct admin_config {
 /* NULL with a message in err. The config's strings and checks are borrowed until admin_free. */
 struct admin *admin_new(struct loop *l, const struct admin_config *c, char *err, size_t err_cap);
 int admin_port(const struct admin *a);
-/* rc 0: ready. why: copied, may be NULL. */
+/* rc 0: ready; with a why, too: then it is told as "degraded". why: copied, may be NULL. */
 void admin_check_done(struct admin_check *c, int rc, const char *why);
 void admin_set_started(struct admin *a);  /* /startupz turns 200 */
 void admin_set_draining(struct admin *a); /* /readyz turns 503 at once */
