@@ -11,7 +11,7 @@ local meta = call('HMGET', KEYS[1], 'epoch', 'seq', 'state', 'starts_ms', 'ends_
 local now = time[1] .. ('00000' .. time[2]):sub(-6, -4)
 local head = ' ' .. (meta[1] or 0) .. ' ' .. (meta[2] or 0) .. ' ' .. time[1] .. ' ' .. time[2] .. ' '
 
-if now > ARGV[6] and ARGV[6] ~= '0' then return 5 .. head end
+if now >= ARGV[6] and ARGV[6] ~= '0' then return 5 .. head end
 local known = call('HGETALL', KEYS[4])
 if known[1] then return 1 .. head .. table.concat(known, ' ') end
 local held = call('HGET', KEYS[3], ARGV[1])
