@@ -407,6 +407,46 @@ static void idle_costs_little(void **state)
     backend_kill(q);
 }
 
+/* What others consume rings the bell too, but must not keep it ringing. */
+static void others_traffic_costs_little(void **state)
+{
+    (void)state;
+    struct item item = backend_item();
+    struct queue *idle = consumer("idle", item), *busy = consumer("busy", item);
+    struct pending_receive p;
+    struct hand h = {0};
+    for (int i = 0; i < 100; i++)
+        client_append(item, i, NULL);
+    for (int got = 0; got < 100;) {
+        assert_int_equal(client_receive(busy, &h, 16, LEASE), 0);
+        assert_int_equal(client_ack(busy, &h), h.n);
+        got += h.n;
+        client_release(busy, &h);
+    }
+    client_receive_start(&p, idle, 5, 60 * LEASE);
+    client_rest(LEASE);
+    char key[72];
+    for (int i = 0; i < 5; i++) { /* appended and taken in one step, by somebody else */
+        backend_key(item, key);
+        DO("EVAL %s 1 %s %s",
+           "redis.call('XADD', KEYS[1], '*', 'b', 'x') "
+           "redis.call('XREADGROUP', 'GROUP', ARGV[1], 'else', 'STREAMS', KEYS[1], '>') "
+           "redis.call('XACK', KEYS[1], ARGV[1], redis.call('XREVRANGE', KEYS[1], '+', '-', "
+           "'COUNT', 1)[1][1])",
+           key, EVENT_GROUP);
+    }
+    client_rest(LEASE / 2);
+    assert_false(p.w.done);
+    long long bells = calls("xread"), reads = calls("xreadgroup");
+    client_rest(1000 * MS);
+    assert_true(calls("xread") - bells <= 5);
+    assert_true(calls("xreadgroup") - reads <= 10);
+    idle->ops->cancel(idle, &p.r.op);
+    client_receive_end(&p, &h);
+    backend_kill(idle);
+    backend_kill(busy);
+}
+
 static void a_broken_key_harms_no_other_item(void **state)
 {
     (void)state;
@@ -486,6 +526,7 @@ int main(void)
         T(connections_are_cut),
         T(late_reply),
         T(idle_costs_little),
+        T(others_traffic_costs_little),
         T(a_broken_key_harms_no_other_item),
         T(lag_when_redis_does_not_know),
     };
