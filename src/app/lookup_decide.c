@@ -24,10 +24,12 @@ static struct verdict verdict_of_order(const struct orders_order *o)
 
 static struct verdict verdict_of_pg(const struct reads_result *pg)
 {
-    struct verdict v = pg->row.found ? pg->row.verdict : (struct verdict){0};
-    if (pg->order.order_id && !verdict_terminal(v.state))
+    if (pg->row.found && verdict_terminal(pg->row.verdict.state))
+        return pg->row.verdict;
+    if (pg->order.order_id)
         return verdict_of_order(&pg->order);
-    return v;
+    /* In quarantine: the worker has seen it. */
+    return (struct verdict){VERDICT_PROCESSING, REASON_NONE};
 }
 
 /* The ids as settle will write them into the record: those of the order that exists instead, if
