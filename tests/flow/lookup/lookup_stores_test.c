@@ -14,7 +14,7 @@ static void build(struct fixture *f, enum world_redis redis, enum world_pg pg)
         fixture_reserve(f, 5, 1);
     if (redis == FINAL)
         fixture_settle(f, 5, 1, (struct verdict){VERDICT_SUCCEEDED, REASON_NONE});
-    if (redis == OLD)
+    if (redis == OLD || redis == FINAL) /* what is final is not asked about, however old */
         fixture_run_ms(f, 3000);
     if (pg == SETTLED)
         fixture_place(f, 5, 1);
@@ -357,6 +357,9 @@ static void test_rank_never_falls(void **state)
             assert_true(lookup_decide_request(&seen, &a));
             assert_true(verdict_rank(a.verdict.state) >= verdict_rank((enum verdict_state)r));
             assert_true(verdict_rank(a.verdict.state) >= verdict_rank((enum verdict_state)p));
+            /* At equal rank the first word stays. */
+            if (verdict_rank((enum verdict_state)p) <= verdict_rank((enum verdict_state)r))
+                assert_int_equal(a.source, LOOKUP_FROM_REDIS);
         }
     }
 }
