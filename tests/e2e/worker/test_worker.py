@@ -134,6 +134,28 @@ def test_terminated_under_load(sale):
     finish(s, 3000)
 
 
+def test_the_drain_deadline(sale, postgres):  # noqa: F811
+    """What cannot be finished in time is cancelled, goes unacked, and is ordered by the next life."""
+    s = sale(50)
+    with postgres.connect() as other:
+        other.autocommit = False
+        other.execute("SELECT FROM seckill_inventory WHERE sku_id = %s FOR UPDATE", [s.sku])
+        s.reserve(range(1, 51))
+        with Worker(s, **{"drain.worker": "300ms", "worker.tx_budget": "20s", "queue.lease": "30s",
+                          "worker.lease_margin": "1s"}) as w:
+            wait_for("messages in hand", lambda: w.metric("seckill_mq_inflight_messages") == 50)
+            start = time.monotonic()
+            assert w.terminate() == 0
+            assert 0.3 <= time.monotonic() - start < 5
+        other.rollback()
+    assert s.unacked() == 50
+    for message in s.redis.xpending_range(s.tag + "events", "seckill-order-create-v1", "-", "+", 100):
+        # Its lease would end in 30 s: the test does not wait.
+        s.redis.xclaim(s.tag + "events", "seckill-order-create-v1", message["consumer"], 0, [message["message_id"]],
+                       idle=3600000)
+    finish(s, 50)
+
+
 def test_stopped_and_continued(sale):
     """SIGSTOP for longer than the lease, with another worker beside it."""
     s = sale(600)
