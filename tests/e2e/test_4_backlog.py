@@ -7,7 +7,7 @@ import uuid
 
 from client import all_at_once
 from services import wait_for
-from system import FULL, RELEASE_BIN, System
+from system import FULL, GROUP, RELEASE_BIN, System
 
 
 class Sampler:
@@ -71,7 +71,7 @@ def post_again(s, item, total):
 def test_slots_bound_what_is_in_flight_and_memory_does_not_follow_the_backlog():
     """8 workers + 16 queued: 24. A hundred thousand messages wait, PostgreSQL is ten times slower than it is."""
     settings = {"worker.workers": 8, "worker.queue": 16}
-    with System(settings, bin_dir=RELEASE_BIN, patient=False) as s:
+    with System(settings, bin_dir=RELEASE_BIN) as s:
         real = 100_000 if FULL else 5_000
         item = s.item(stock=real)
         # What the memory is with everything in use, but nothing waiting.
@@ -84,7 +84,7 @@ def test_slots_bound_what_is_in_flight_and_memory_does_not_follow_the_backlog():
         s.worker.start()
         threads, memory = s.worker.proc("Threads"), s.worker.proc("VmRSS")
         r = s.redis.connect()
-        pending = lambda: sum(c["pending"] for c in r.xinfo_consumers(item.key("events")))  # noqa: E731
+        pending = lambda: r.xpending(item.key("events"), GROUP)["pending"]  # noqa: E731
         look = lambda: (pending(), s.worker.proc("Threads"), s.worker.proc("VmRSS"))  # noqa: E731
         with Sampler(look) as seen:
             done = lambda: 100_000 - item.backlog()[0]  # noqa: E731

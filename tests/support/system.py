@@ -26,6 +26,7 @@ from services import SOURCE, PrivatePostgres, PrivateRedis, Server, wait_for
 
 BIN = os.environ.get("SECKILL_BIN_DIR") or f"{SOURCE}/build/dev/bin"
 RELEASE_BIN = os.environ.get("SECKILL_RELEASE_BIN_DIR") or BIN
+GROUP = "seckill-order-create-v1"
 FULL = bool(os.environ.get("SECKILL_FULL"))
 PROGRAMS = {"api": "seckill-api", "worker": "order-worker", "query": "query-api"}
 REPORTS = ("ERROR: AddressSanitizer", "ERROR: LeakSanitizer", "WARNING: ThreadSanitizer", "runtime error:", "panic")
@@ -37,13 +38,13 @@ PATIENT = {"api.submit_timeout": "5s", "api.hold_timeout": "2s", "query.timeout"
 
 
 @functools.lru_cache(maxsize=None)
-def _migrated():
+def _migrated(bin_dir):
     """A cluster with our schema, to be copied: initdb and migrate take most of a start."""
     import atexit
     directory = tempfile.mkdtemp(prefix="sk-template-", dir="/tmp")
     atexit.register(shutil.rmtree, directory, True)
     with PrivatePostgres(fsync="off") as pg:
-        subprocess.run([f"{BIN}/seckillctl", f"--pg.conninfo={pg.conninfo}", "migrate"], check=True, stdout=subprocess.DEVNULL,
+        subprocess.run([f"{bin_dir}/seckillctl", f"--pg.conninfo={pg.conninfo}", "migrate"], check=True, stdout=subprocess.DEVNULL,
                        stdin=subprocess.DEVNULL)
         pg.down()
         subprocess.run(["cp", "-a", f"{pg.dir}/data", f"{directory}/data"], check=True)
@@ -249,7 +250,7 @@ class System:
         for part in parts:
             setattr(self, part, Program(self, part, f"{bin_dir}/{PROGRAMS[part]}", {}, {**sanitize, **(env or {})}))
         self.programs = [getattr(self, part) for part in parts]
-        self._pg = self._redis = None
+        self._pg = self._redis = self._pg_starts = None
 
     # --- life ---
 
@@ -274,7 +275,7 @@ class System:
             self.remove()
 
     def start(self):
-        subprocess.run(["cp", "-a", _migrated(), f"{self.pg.dir}/data"], check=True)
+        subprocess.run(["cp", "-a", _migrated(self.bin_dir), f"{self.pg.dir}/data"], check=True)
         with open(f"{self.dir}/jwt.key", "wb") as f:
             f.write(self.secret)
         settings = {"redis.url": self.redis.url, "pg.conninfo": self.pg.conninfo,
@@ -328,8 +329,8 @@ class System:
     # --- stores ---
 
     def sql(self, statement, *args):
-        if self._pg is None or self._pg.closed or self._pg.broken:
-            self._pg = self.pg.connect()
+        if self._pg is None or self._pg_starts != self.pg.pid:  # it was killed, maybe
+            self._pg, self._pg_starts = self.pg.connect(), self.pg.pid
         cursor = self._pg.execute(statement, args or None)
         return cursor.fetchall() if cursor.description else []
 
