@@ -108,13 +108,14 @@ static void take_record(struct fetcher *f, const struct call *k, const struct re
     f->a->counts.records += !s->record;
     s->record = true;
     s->verdict = (struct verdict){VERDICT_QUEUED, REASON_NONE};
-    s->bad_record =
-        uuid_parse(value_of(r, STR("reservation_id")), &s->record_reservation) < 0 ||
-        uuid_parse(value_of(r, STR("message_id")), &s->record_message) < 0 ||
-        parse_i64(value_of(r, STR("order_id")), 1, INT64_MAX, &s->record_order_id) < 0 ||
-        reservation_status_parse(value_of(r, STR("status")), &s->status) < 0 ||
-        (state.ptr && verdict_state_parse(state, &s->verdict.state) < 0) ||
-        verdict_reason_parse(value_of(r, STR("reason")), &s->verdict.reason) < 0;
+    /* All of them, whichever is unreadable. */
+    bool ok = uuid_parse(value_of(r, STR("reservation_id")), &s->record_reservation) == 0;
+    ok &= uuid_parse(value_of(r, STR("message_id")), &s->record_message) == 0;
+    ok &= parse_i64(value_of(r, STR("order_id")), 1, INT64_MAX, &s->record_order_id) == 0;
+    ok &= reservation_status_parse(value_of(r, STR("status")), &s->status) == 0;
+    ok &= !state.ptr || verdict_state_parse(state, &s->verdict.state) == 0;
+    ok &= verdict_reason_parse(value_of(r, STR("reason")), &s->verdict.reason) == 0;
+    s->bad_record = !ok;
 }
 
 /* "<reservation> <order> <request>" */
