@@ -43,9 +43,11 @@ static void note(struct worker *w, bool good)
     worker_changed(w);
 }
 
+/* A deadline does say something: a server that accepts nothing and refuses nothing lets each
+ * connect run into it. */
 static bool says_nothing(int rc)
 {
-    return rc == ERR_CANCELED || rc == ERR_DEADLINE || rc == ERR_OVERLOAD;
+    return rc == ERR_CANCELED || rc == ERR_OVERLOAD;
 }
 
 void health_saw(struct worker *w, int rc)

@@ -31,8 +31,8 @@ struct health {
 
 void health_start(struct worker *w);
 void health_stop(struct worker *w); /* no timers any more; jobs under way still end */
-/* The result of an order transaction. Conflicts and own failures are answers; a call that was not
- * made says nothing. */
+/* The result of an order transaction. Conflicts and own failures are answers; a deadline is none;
+ * a call that was cancelled or not made says nothing. */
 void health_saw(struct worker *w, int rc);
 bool health_usable(const struct worker *w);
 /* For how long of the time since wall_ms both were usable. */
