@@ -8,7 +8,7 @@ PG_BIN=/usr/lib/postgresql/15/bin
 RUN_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config libevent-dev node-llhttp libhiredis-dev libpq-dev
     libyaml-dev libssl-dev libjansson-dev redis-server redis-tools postgresql-15 postgresql-client-15 procps util-linux)
 TEST_PACKAGES=(libcmocka-dev python3-pytest python3-psycopg python3-redis python3-jwt python3-cryptography
-    python3-requests clang libclang-rt-14-dev clang-format pgbouncer shellcheck)
+    python3-requests python3-yaml clang libclang-rt-14-dev clang-format pgbouncer shellcheck)
 
 say() { printf '\033[1m==>\033[0m %s\n' "$*"; }
 loud() { printf '\033[1;31m!!! %s\033[0m\n' "$*"; }

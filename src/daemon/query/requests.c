@@ -14,9 +14,11 @@ static struct query_loop *loop_of(struct http_service *s)
     return container_of(s, struct query_loop, service);
 }
 
-static void refuse(struct http_exchange *x, enum answer a, const char *why)
+/* request_id: NULL where there is none. */
+static void refuse(struct http_exchange *x, enum answer a, const struct uuid *request_id,
+                   const char *why)
 {
-    http_problem_extra(x, a, NULL, why, NONE, NO_STORE);
+    http_problem_extra(x, a, request_id, why, NONE, NO_STORE);
 }
 
 /* False: answered. */
@@ -25,7 +27,7 @@ static bool take_item(struct http_exchange *x, struct item *item)
     if (parse_i64(x->params[0], 1, INT64_MAX, &item->activity_id) == 0 &&
         parse_i64(x->params[1], 1, INT64_MAX, &item->sku_id) == 0)
         return true;
-    refuse(x, ANSWER_INVALID_ARGUMENT, "activity and SKU are numbers from 1 to 2^63-1");
+    refuse(x, ANSWER_INVALID_ARGUMENT, NULL, "activity and SKU are numbers from 1 to 2^63-1");
     return false;
 }
 
@@ -35,13 +37,14 @@ static void on_gone(struct http_exchange *x)
 }
 
 /* Of a look-up that was submitted, or not. */
-static void watch(struct http_exchange *x, int rc, struct lookup *l)
+static void watch(struct http_exchange *x, int rc, struct lookup *l, const struct uuid *request_id)
 {
     if (rc == LOOKUP_STARTED) {
         x->viewer = l;
         x->on_gone = on_gone;
     } else {
-        refuse(x, rc == ERR_OVERLOAD ? ANSWER_OVERLOADED : ANSWER_DEPENDENCY_UNAVAILABLE, NULL);
+        refuse(x, rc == ERR_OVERLOAD ? ANSWER_OVERLOADED : ANSWER_DEPENDENCY_UNAVAILABLE,
+               request_id, NULL);
     }
 }
 
@@ -55,11 +58,11 @@ static void on_request(struct http_service *s, struct http_exchange *x)
     if (!bearer_authenticate(d->auth, x, &user_id) || !take_item(x, &item))
         return;
     if (uuid_parse(x->params[2], &request_id) < 0) {
-        refuse(x, ANSWER_INVALID_ARGUMENT, "a request id is a UUID");
+        refuse(x, ANSWER_INVALID_ARGUMENT, NULL, "a request id is a UUID");
         return;
     }
     int rc = lookup_request(&d->pool, item, user_id, &request_id, x->received_us, x, &l);
-    watch(x, rc, l);
+    watch(x, rc, l, &request_id);
 }
 
 static void on_order(struct http_service *s, struct http_exchange *x)
@@ -70,11 +73,11 @@ static void on_order(struct http_service *s, struct http_exchange *x)
     if (!bearer_authenticate(d->auth, x, &user_id))
         return;
     if (parse_i64(x->params[0], 1, INT64_MAX, &order_id) < 0) {
-        refuse(x, ANSWER_INVALID_ARGUMENT, "an order id is a number from 1 to 2^63-1");
+        refuse(x, ANSWER_INVALID_ARGUMENT, NULL, "an order id is a number from 1 to 2^63-1");
         return;
     }
     int rc = lookup_order(&d->pool, order_id, user_id, x->received_us, x, &l);
-    watch(x, rc, l);
+    watch(x, rc, l, NULL);
 }
 
 static void on_item(struct http_service *s, struct http_exchange *x)
@@ -89,7 +92,7 @@ static void on_item(struct http_service *s, struct http_exchange *x)
     if (rc == LOOKUP_AT_ONCE)
         requests_on_answer(&d->pool, x, &now);
     else
-        watch(x, rc, l);
+        watch(x, rc, l, NULL);
 }
 
 const struct http_route requests_routes[] = {
@@ -107,7 +110,7 @@ void requests_on_answer(struct lookup_pool *p, void *viewer, const struct lookup
     struct str caching = NO_STORE;
     (void)p;
     if (a->answer != ANSWER_OK) {
-        refuse(x, a->answer, NULL);
+        refuse(x, a->answer, a->kind == LOOKUP_OF_REQUEST ? &a->request_id : NULL, NULL);
         return;
     }
     strbuf_init_fixed(&b, mem, sizeof mem);
