@@ -4,12 +4,12 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "daemon/ctl/storm_answer.h"
+#include "daemon/ctl/storm_later.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#define LATER_ROOM (1 << 16)
 #define SOON_US (INT64_C(50) * 1000)
 #define RETRY_AFTER_MAX_US (INT64_C(1000) * 1000)
 #define TOKEN_TTL_S 86400
@@ -26,16 +26,6 @@ struct slot {
     int64_t due_us; /* when this try should have been sent */
     struct uuid key;
     char request[HEAD_MAX + TOKEN_MAX + TAIL_MAX];
-};
-
-struct later {
-    int64_t j, due_us;
-    int try;
-};
-struct later_queue {
-    struct later *ring; /* [LATER_ROOM] */
-    uint32_t head, n;
-    int64_t delay_us;
 };
 
 struct storm {
@@ -79,26 +69,6 @@ static bool later_room(const struct storm *s)
     /* One more for each try under way: all of them may have to wait. */
     uint32_t n = s->soon.n > s->after.n ? s->soon.n : s->after.n;
     return n + (uint32_t)s->busy < LATER_ROOM;
-}
-
-static void later_push(struct later_queue *q, int64_t j, int try, int64_t now_us)
-{
-    q->ring[(q->head + q->n++) % LATER_ROOM] = (struct later){j, now_us + q->delay_us, try};
-}
-
-static bool later_pop(struct later_queue *q, int64_t now_us, struct later *out)
-{
-    if (q->n == 0 || q->ring[q->head].due_us > now_us)
-        return false;
-    *out = q->ring[q->head];
-    q->head = (q->head + 1) % LATER_ROOM;
-    q->n--;
-    return true;
-}
-
-static int64_t later_due_us(const struct later_queue *q)
-{
-    return q->n ? q->ring[q->head].due_us : INT64_MAX;
 }
 
 /* --- sending --- */
