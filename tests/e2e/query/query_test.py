@@ -427,3 +427,53 @@ def test_drain(stack, query):
         socket.create_connection(("127.0.0.1", int(query.ports["query"])), 1)
     query.start()
     wait_for("it to be ready again", lambda: query.ready().status_code == 200)
+
+
+def test_drain_with_reads_under_way(stack, query):
+    """SIGTERM while PostgreSQL hangs: the askers are answered within their budget, and the process ends."""
+    answers = []
+    with stack.pg.connect() as c:
+        c.execute("BEGIN")
+        c.execute("LOCK TABLE consumer_inbox, orders IN ACCESS EXCLUSIVE MODE")
+        threads = [threading.Thread(target=lambda: answers.append(get(query, "/v1/orders/4711", 80).status_code))
+                   for _ in range(8)]
+        for t in threads:
+            t.start()
+        wait_for("a read", lambda: query.metric("seckill_query_pg_running") > 0)
+        status = query.end()
+        for t in threads:
+            t.join()
+        c.execute("ROLLBACK")
+    assert status == 0 and set(answers) == {503}
+    assert b"ERROR: " not in open(query.log.name, "rb").read()
+    query.start()
+    wait_for("it to be ready again", lambda: query.ready().status_code == 200)
+
+
+def test_starts_before_its_stores(stack):
+    """It listens, says that it is not there yet, and is once a store has come."""
+    stack.redis.down()
+    stack.pg.down()
+    other = Program(stack, "query-api", "--log.instance=other")
+    try:
+        assert requests.get(other.url("admin", "/livez"), timeout=5).status_code == 200
+        assert requests.get(other.url("admin", "/startupz"), timeout=5).status_code == 503
+        assert other.ready().status_code == 503
+        problem(get(other, ITEM), 503, "DEPENDENCY_UNAVAILABLE")
+        stack.pg.start()
+        wait_for("it to have started",
+                 lambda: requests.get(other.url("admin", "/startupz"), timeout=5).status_code == 200)
+        assert other.ready().status_code == 200
+    finally:
+        stack.redis.start()
+        if not stack.pg.tether:
+            stack.pg.start()
+        assert other.end() == 0
+
+
+def test_refuses_to_start(stack):
+    """Without keys, with a word that is not understood, with an address that is none."""
+    for flags, status in (["--auth.keys="], 1), (["frobnicate"], 2), (["--query.listen=256.1.1.1:1"], 1):
+        done = subprocess.run([f"{BIN}/query-api", "--config", stack.config, *flags], capture_output=True, timeout=30)
+        assert done.returncode == status and done.stderr, (flags, done)
+        assert b"ERROR: " not in done.stderr
