@@ -85,6 +85,13 @@ class Program(Server):
         except (OSError, client.Closed):
             return False
 
+    def start_with(self, crashpoint=None):
+        """A life that ends at a named place (base/crashpoint.h), or one that does not."""
+        self.env.pop("SECKILL_CRASHPOINT", None)
+        if crashpoint:
+            self.env["SECKILL_CRASHPOINT"] = crashpoint
+        return self.start()
+
     def _ended(self):
         self.tether.stdin.close()
         self.tether.stdout.close()
