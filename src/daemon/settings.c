@@ -138,7 +138,8 @@ static void print_help(const struct conf *c, const char *program, const char *us
     strbuf_init(&b, 1 << 20);
     conf_help(c, &b);
     printf("%s\n"
-           "Settings: --config FILE (YAML; or SECKILL_CONFIG), then SECKILL_* variables, then flags; the later wins.\n"
+           "Settings: --config FILE (YAML; or SECKILL_CONFIG), then SECKILL_* variables, then "
+           "flags; the later wins.\n"
            "  --check-config  reads everything, prints what is in force, exits 0 if it is valid\n"
            "  --version, --help\n\n" STR_FMT,
            usage, STR_ARG(strbuf_str(&b)));
@@ -146,7 +147,8 @@ static void print_help(const struct conf *c, const char *program, const char *us
     (void)program;
 }
 
-/* Takes "--name" or, with a value, "--name VALUE" / "--name=VALUE" out of argv; NULL when it is not there. */
+/* Takes "--name" or, with a value, "--name VALUE" / "--name=VALUE" out of argv; NULL when it is not
+ * there. */
 static const char *take_word(int *argc, char **argv, const char *name, bool with_value)
 {
     size_t len = strlen(name);
@@ -173,7 +175,8 @@ static const char *take_word(int *argc, char **argv, const char *name, bool with
     return NULL;
 }
 
-int settings_load(struct settings *s, struct conf *c, int *argc, char **argv, const char *program, const char *usage)
+int settings_load(struct settings *s, struct conf *c, int *argc, char **argv, const char *program,
+                  const char *usage)
 {
     char err[1024];
     memset(s, 0, sizeof(*s));
@@ -192,7 +195,8 @@ int settings_load(struct settings *s, struct conf *c, int *argc, char **argv, co
         file = getenv("SECKILL_CONFIG");
     if (file && yaml_conf_load(c, file, err, sizeof(err)) < 0)
         return fail(program, err);
-    if (conf_set_env(c, environ, err, sizeof(err)) < 0 || conf_take_flags(c, argc, argv, err, sizeof(err)) < 0)
+    if (conf_set_env(c, environ, err, sizeof(err)) < 0 ||
+        conf_take_flags(c, argc, argv, err, sizeof(err)) < 0)
         return fail(program, err);
     if (s->instance[0] == 0) {
         char host[64] = "localhost";

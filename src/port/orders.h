@@ -44,7 +44,8 @@ struct orders_inbox {
     char status[16]; /* COMPLETED, REJECTED, QUARANTINED */
     struct verdict verdict;
     int64_t order_id;
-    /* How to settle it in Redis once more (recovery), exactly as the first time: as in orders_row. */
+    /* How to settle it in Redis once more (recovery), exactly as the first time: as in orders_row.
+     */
     bool give_back;
     int64_t other_order_id;
     struct uuid other_reservation_id, other_request_id;

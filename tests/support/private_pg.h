@@ -18,7 +18,8 @@ void private_pg_start(struct private_pg *p);
 /* Immediate stop (SIGQUIT, as a crash but without the shared memory left over), and up again. */
 void private_pg_down(struct private_pg *p);
 void private_pg_up(struct private_pg *p);
-/* A PgBouncer in transaction mode before it, with three server connections; stopped with private_pg_stop. */
+/* A PgBouncer in transaction mode before it, with three server connections; stopped with
+ * private_pg_stop. */
 void private_bouncer_start(struct private_pg *p, const struct private_pg *behind);
 /* Stops and removes everything. */
 void private_pg_stop(struct private_pg *p);
