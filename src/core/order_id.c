@@ -51,6 +51,11 @@ void order_id_revoke(struct order_id_source *s)
     atomic_store(&s->valid_until_us, INT64_MIN);
 }
 
+bool order_id_held(const struct order_id_source *s, int64_t mono_us)
+{
+    return atomic_load(&s->instance) >= 0 && mono_us < atomic_load(&s->valid_until_us);
+}
+
 int order_id_next(struct order_id_source *s, int64_t wall_ms, int64_t mono_us, int64_t *out)
 {
     int64_t now = wall_ms - ORDER_ID_EPOCH_MS;

@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #define ORDER_ID_INSTANCES 1024
@@ -26,6 +27,8 @@ void order_id_init(struct order_id_source *s);
 void order_id_grant(struct order_id_source *s, int instance, int64_t floor_ms,
                     int64_t valid_until_us);
 void order_id_revoke(struct order_id_source *s);
+/* Whether a lease is valid. */
+bool order_id_held(const struct order_id_source *s, int64_t mono_us);
 /* 0; ERR_UNAVAIL without a valid lease or too far ahead of the clock. */
 int order_id_next(struct order_id_source *s, int64_t wall_ms, int64_t mono_us, int64_t *out);
 int64_t order_id_ms(int64_t id); /* since 1970 */

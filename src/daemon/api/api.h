@@ -10,11 +10,11 @@
 #include "app/hint_loader.h"
 #include "app/reserve.h"
 #include "app/slot.h"
-#include "daemon/admin.h"
 #include "daemon/api/hint_mail.h"
+#include "daemon/common/lifecycle.h"
+#include "daemon/common/serve.h"
 #include "daemon/settings.h"
 #include "port/auth.h"
-#include <pthread.h>
 
 struct api;
 struct jwt_keys;
@@ -22,10 +22,8 @@ struct jwt_keys;
 /* --- a data loop --- */
 struct data_loop {
     struct api *api;
-    int number;
     struct loop *loop;
-    pthread_t thread;
-    bool running; /* the thread was started */
+    struct serve_thread thread;
     struct http_service service;
     struct http_server *server;
     struct stock *stock;
@@ -40,10 +38,10 @@ struct data_loop {
     struct metric *refused_draining, *refused_no_ids;
 };
 
-/* Everything but the thread. listen: the address with its port. 0, or an error with a message. */
+/* Everything but starting the thread. listen: the address with its port. 0, or an error with a
+ * message. */
 int data_loop_init(struct data_loop *d, struct api *api, int number, const char *listen, char *err,
                    size_t err_cap);
-int data_loop_start(struct data_loop *d);
 /* Stops the thread, wherever it is, and frees everything; harmless on what was never initialised.
  */
 void data_loop_deinit(struct data_loop *d);
@@ -55,11 +53,10 @@ void orders_on_request(struct http_service *s, struct http_exchange *x);
 void orders_on_answer(struct reserve_pool *p, void *viewer, const struct reserve_answer *a);
 
 /* --- the control loop --- */
-enum control_phase { CONTROL_STARTING, CONTROL_SERVING, CONTROL_ENDPOINTS, CONTROL_HTTP };
-
 struct control {
     struct api *api;
     struct loop *loop;
+    struct lifecycle life;
     struct stock *stock;
     struct rng rng;
     struct admin *admin;
@@ -67,15 +64,11 @@ struct control {
     struct hint_loader loader;
     bool slot_started, loader_started, news_started;
     struct hint_mailbox mailbox;
-    struct loop_signal term, interrupt;
-    enum control_phase phase;
-    struct timer timer; /* the next phase */
-    int drained;        /* data loops */
+    int drained; /* data loops */
     /* readiness */
     struct admin_check redis_check, ids_check;
     struct admin_check *checks[2];
     struct stock_probe probe;
-    bool probing;
     struct loop_task ids_task;
 };
 int control_init(struct control *c, struct api *api, char *err, size_t err_cap);
@@ -97,5 +90,3 @@ struct api {
     struct data_loop *loops;
     int n_loops;
 };
-/* The settings of a Redis connection, by what it is for. */
-struct redis_config api_redis_config(const struct api *api, const char *link);

@@ -1,80 +1,39 @@
-/* The control loop: what the process does once, however many data loops it has.
- *
- *   STARTING ─ an instance number and a working Redis ─► SERVING
- *      └────────────── SIGTERM, SIGINT ──────────────────────┴─► ENDPOINTS (not ready, still
- *   serving, drain.endpoints) ─► HTTP (no new connections, at most drain.http) ─► the end
- *
- * A second signal ends the process at once: everything it knows is in Redis. */
+/* The control loop: what the process does once, however many data loops it has. */
 #include "base/log.h"
 #include "daemon/api/api.h"
-#include <signal.h>
-#include <unistd.h>
+#include "daemon/common/store.h"
 
-#define START_POLL_US 20000
+static struct control *of_life(struct lifecycle *l)
+{
+    return container_of(l, struct control, life);
+}
 
 /* --- phases --- */
 
-static void to_data_loops(struct control *c, const struct hint_mail *mail)
-{
-    for (int i = 0; i < c->api->n_loops; i++) {
-        if (mail->kind == HINT_MAIL_SET)
-            hint_set_ref(mail->set);
-        hint_mailbox_put(&c->api->loops[i].mailbox, mail);
-    }
-}
-
-static void begin_http_drain(struct control *c)
-{
-    c->phase = CONTROL_HTTP;
-    log_info("draining: no new connections");
-    for (int i = 0; i < c->api->n_loops; i++)
-        data_loop_drain(&c->api->loops[i]);
-}
-
 static bool has_ids(const struct control *c)
 {
-    return atomic_load(&c->api->ids.instance) >= 0 &&
-           loop_now_us(c->loop) < atomic_load(&c->api->ids.valid_until_us);
+    return order_id_held(&c->api->ids, loop_now_us(c->loop));
 }
 
-static void on_timer(struct timer *t)
+static bool is_started(struct lifecycle *l)
 {
-    struct control *c = container_of(t, struct control, timer);
-    if (c->phase == CONTROL_ENDPOINTS) {
-        begin_http_drain(c);
-    } else if (c->phase == CONTROL_STARTING) {
-        if (has_ids(c) && redis_stock_ready(c->stock)) {
-            c->phase = CONTROL_SERVING;
-            admin_set_started(c->admin);
-            log_info("started");
-        } else {
-            sched_set_in(loop_sched(c->loop), t, START_POLL_US);
-        }
-    }
+    const struct control *c = of_life(l);
+    return has_ids(c) && redis_stock_ready(c->stock);
 }
 
-static void on_signal(struct loop_signal *s, int signo)
+static void begin_drain(struct lifecycle *l)
 {
-    struct control *c = signo == SIGINT ? container_of(s, struct control, interrupt)
-                                        : container_of(s, struct control, term);
-    if (c->phase >= CONTROL_ENDPOINTS) {
-        log_warn("a second signal: ending at once", LOG_I("signal", signo));
-        _exit(1);
-    }
-    log_info("draining: not ready, still serving", LOG_I("signal", signo));
-    c->phase = CONTROL_ENDPOINTS;
-    admin_set_draining(c->admin);
-    sched_set_in(loop_sched(c->loop), &c->timer, c->api->settings.drain.endpoints_us);
+    struct api *api = of_life(l)->api;
+    for (int i = 0; i < api->n_loops; i++)
+        data_loop_drain(&api->loops[i]);
 }
 
 void control_on_drained(struct loop_post *p)
 {
     struct data_loop *d = container_of(p, struct data_loop, drained);
     struct control *c = &d->api->control;
-    if (++c->drained < c->api->n_loops)
-        return;
-    log_info("drained");
-    loop_stop(c->loop);
+    if (++c->drained == d->api->n_loops)
+        lifecycle_end(&c->life);
 }
 
 /* --- readiness, on the real path --- */
@@ -82,14 +41,12 @@ void control_on_drained(struct loop_post *p)
 static void on_probed(struct op *op, int rc)
 {
     struct control *c = container_of(op, struct control, probe.op);
-    c->probing = false;
     admin_check_done(&c->redis_check, rc, NULL);
 }
 
 static void start_redis_check(struct admin_check *check)
 {
     struct control *c = container_of(check, struct control, redis_check);
-    c->probing = true;
     c->probe.op =
         (struct op){.on_done = on_probed,
                     .deadline_us = loop_now_us(c->loop) + c->api->settings.redis.reply_us};
@@ -111,6 +68,15 @@ static void start_ids_check(struct admin_check *check)
 }
 
 /* --- hints --- */
+
+static void to_data_loops(struct control *c, const struct hint_mail *mail)
+{
+    for (int i = 0; i < c->api->n_loops; i++) {
+        if (mail->kind == HINT_MAIL_SET)
+            hint_set_ref(mail->set);
+        hint_mailbox_put(&c->api->loops[i].mailbox, mail);
+    }
+}
 
 static void on_set(struct hint_loader *l, struct hint_set *set)
 {
@@ -153,7 +119,7 @@ static int start_hints(struct control *c)
     c->loader.on_off = on_off;
     hint_loader_init(&c->loader);
     c->loader_started = true;
-    struct redis_config config = api_redis_config(c->api, "news");
+    struct redis_config config = store_redis_config(&c->api->settings, "news");
     int rc = redis_stock_news_start(c->loop, &config, &c->loader.news);
     c->news_started = rc == 0;
     return rc;
@@ -211,11 +177,10 @@ int control_init(struct control *c, struct api *api, char *err, size_t err_cap)
     if (!c->loop)
         return ERR_OVERLOAD;
     rng_init(&c->rng);
-    c->timer = (struct timer){.on_fire = on_timer};
     c->mailbox.loop = c->loop;
     c->mailbox.on_mail = on_mail;
     hint_mailbox_init(&c->mailbox);
-    struct redis_stock_config stock = {.redis = api_redis_config(api, "control"),
+    struct redis_stock_config stock = {.redis = store_redis_config(&api->settings, "control"),
                                        .stream_queue = true};
     c->stock = redis_stock_new(c->loop, &stock, err, err_cap);
     if (!c->stock)
@@ -223,9 +188,12 @@ int control_init(struct control *c, struct api *api, char *err, size_t err_cap)
     int rc = init_admin(c, err, err_cap);
     if (rc < 0)
         return rc;
-    c->term.on_signal = c->interrupt.on_signal = on_signal;
-    rc = loop_signal_add(c->loop, &c->term, SIGTERM);
-    return rc < 0 ? rc : loop_signal_add(c->loop, &c->interrupt, SIGINT);
+    c->life = (struct lifecycle){.loop = c->loop,
+                                 .admin = c->admin,
+                                 .endpoints_us = api->settings.drain.endpoints_us,
+                                 .is_started = is_started,
+                                 .begin_drain = begin_drain};
+    return lifecycle_init(&c->life);
 }
 
 void control_run(struct control *c)
@@ -233,7 +201,7 @@ void control_run(struct control *c)
     start_ids(c);
     if (c->api->settings.api.hint && start_hints(c) < 0)
         log_warn("no news of items: the sold-out hints are off");
-    sched_set_in(loop_sched(c->loop), &c->timer, 0);
+    lifecycle_start(&c->life);
     loop_run(c->loop);
 }
 
@@ -247,7 +215,6 @@ void control_deinit(struct control *c)
         hint_loader_stop(&c->loader);
     if (c->news_started)
         redis_stock_news_stop(&c->loader.news);
-    sched_clear(loop_sched(c->loop), &c->timer);
     if (c->stock)
         redis_stock_free(c->stock); /* ends what is under way: a probe, a load, the lease */
     if (c->loader_started)
@@ -262,10 +229,9 @@ void control_free_admin(struct control *c)
         loop_defer_cancel(&c->ids_task);
         on_ids_task(&c->ids_task);
     }
+    lifecycle_deinit(&c->life);
     if (c->admin)
         admin_free(c->admin);
-    loop_signal_remove(c->loop, &c->term);
-    loop_signal_remove(c->loop, &c->interrupt);
     hint_mailbox_close(&c->mailbox);
     loop_free(c->loop);
     hint_mailbox_deinit(&c->mailbox);

@@ -3,16 +3,11 @@
 #include "daemon/api/api.h"
 
 #include "adapter/jwt/jwt.h"
-#include <signal.h>
+#include "daemon/common/bearer.h"
+#include "daemon/common/store.h"
 #include <stdio.h>
 
 static const struct http_route routes[] = {{"POST", "/v1/orders", "orders", orders_on_request}};
-
-/* A share of a bound of the process. */
-static int share(int64_t whole, int n)
-{
-    return (int)((whole + n - 1) / n);
-}
 
 /* --- hints --- */
 
@@ -79,29 +74,11 @@ void data_loop_drain(struct data_loop *d)
 
 /* --- life --- */
 
-static int init_http(struct data_loop *d, const char *listen, char *err, size_t err_cap)
-{
-    const struct settings *s = &d->api->settings;
-    struct http_limits limits = {
-        .header_us = s->http.header_us,
-        .read_us = s->http.read_us,
-        .write_us = s->http.write_us,
-        .idle_us = s->http.idle_us,
-        .max_connections = share(s->http.max_connections, d->api->n_loops),
-        .max_header = (int)s->http.max_header,
-        .max_body = (int)s->http.max_body,
-    };
-    d->service = (struct http_service){routes, sizeof(routes) / sizeof(routes[0])};
-    d->server =
-        http_server_new(d->loop, listen, true, &limits, &d->service, "seckill_http", err, err_cap);
-    return d->server ? 0 : ERR_UNAVAIL;
-}
-
 static int init_pool(struct data_loop *d)
 {
     const struct settings *s = &d->api->settings;
     int64_t floor = s->api.retry_floor / d->api->n_loops;
-    if (d->number < s->api.retry_floor % d->api->n_loops)
+    if (d->thread.number < s->api.retry_floor % d->api->n_loops)
         floor++;
     retry_budget_init(&d->budget, (int)s->api.retry_percent, (int)floor, loop_now_us(d->loop));
     d->pool = (struct reserve_pool){
@@ -117,7 +94,7 @@ static int init_pool(struct data_loop *d)
         .on_answer = orders_on_answer,
         .on_idle = on_pool_idle,
     };
-    int rc = reserve_pool_init(&d->pool, share(s->api.max_inflight, d->api->n_loops));
+    int rc = reserve_pool_init(&d->pool, serve_share(s->api.max_inflight, d->api->n_loops));
     d->pool_ready = rc == 0;
     return rc;
 }
@@ -133,10 +110,10 @@ int data_loop_init(struct data_loop *d, struct api *api, int number, const char 
 {
     const struct settings *s = &api->settings;
     d->api = api;
-    d->number = number;
     d->loop = loop_new();
     if (!d->loop)
         return no_memory(err, err_cap);
+    d->thread = (struct serve_thread){.loop = d->loop, .number = number};
     rng_init(&d->rng);
     d->drain = (struct loop_post){.on_run = on_drain};
     d->drained = (struct loop_post){.on_run = control_on_drained};
@@ -150,52 +127,24 @@ int data_loop_init(struct data_loop *d, struct api *api, int number, const char 
     d->refused_draining = metric_counter(name, help, "reason=\"draining\"");
     d->refused_no_ids = metric_counter(name, help, "reason=\"no_order_ids\"");
 
-    struct redis_stock_config stock = {.redis = api_redis_config(api, "stock"),
+    struct redis_stock_config stock = {.redis = store_redis_config(s, "stock"),
                                        .stream_queue = true};
     d->stock = redis_stock_new(d->loop, &stock, err, err_cap);
     if (!d->stock)
         return ERR_INVALID;
-    struct jwt_config jwt = {.keys = api->keys,
-                             .issuer = s->auth.issuer,
-                             .audience = s->auth.audience,
-                             .leeway_s = s->auth.leeway_us / 1000000,
-                             .cache_entries = (size_t)s->api.token_cache};
-    d->auth = jwt_new(&jwt);
+    d->auth = bearer_verifier(api->keys, s);
     if (!d->auth || init_pool(d) < 0)
         return no_memory(err, err_cap);
-    return init_http(d, listen, err, err_cap);
-}
-
-static void *run(void *arg)
-{
-    struct data_loop *d = arg;
-    char name[16];
-    snprintf(name, sizeof(name), "data-%d", d->number);
-    pthread_setname_np(pthread_self(), name);
-    loop_run(d->loop);
-    return NULL;
-}
-
-int data_loop_start(struct data_loop *d)
-{
-    /* Signals are the control loop's. */
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = pthread_create(&d->thread, NULL, run, d);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    d->running = rc == 0;
-    return rc == 0 ? 0 : ERR_OVERLOAD;
+    d->service = (struct http_service){routes, sizeof(routes) / sizeof(routes[0])};
+    d->server = serve_listen(d->loop, listen, s, api->n_loops, &d->service, err, err_cap);
+    return d->server ? 0 : ERR_UNAVAIL;
 }
 
 void data_loop_deinit(struct data_loop *d)
 {
     if (!d->loop)
         return;
-    if (d->running) {
-        loop_stop(d->loop);
-        pthread_join(d->thread, NULL);
-    }
+    serve_thread_stop(&d->thread);
     /* First the viewers, then what they looked at: their flows end with the port. */
     if (d->server)
         http_server_free(d->server);

@@ -1,35 +1,18 @@
 #include "adapter/jwt/jwt.h"
-#include "base/clock.h"
 #include "base/log.h"
 #include "daemon/api/api.h"
 #include "daemon/common/program.h"
+#include "daemon/common/store.h"
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #define PROGRAM "seckill-api"
-#define WAIT_FOR_REDIS_US 30000000
 
 static const char usage[] =
     "usage: seckill-api [--config FILE] [--ports-file FILE] [--SETTING VALUE…]\n"
     "The buyers' write path: POST /v1/orders.\n"
     "  --ports-file FILE  writes \"api=PORT admin=PORT\" there when it listens\n";
-
-struct redis_config api_redis_config(const struct api *api, const char *link)
-{
-    const struct settings *s = &api->settings;
-    return (struct redis_config){
-        .url = s->redis.url,
-        .dial_us = s->redis.dial_us,
-        .stall_us = s->redis.stall_us,
-        .backoff_min_us = s->redis.backoff_min_us,
-        .backoff_max_us = s->redis.backoff_max_us,
-        .slot_us = s->redis.slot_us,
-        .max_pending = (int)s->redis.max_pending,
-        .metric_link = link,
-    };
-}
 
 static int fail(const char *what, const char *why)
 {
@@ -37,45 +20,12 @@ static int fail(const char *what, const char *why)
     return 1;
 }
 
-/* What a 202 rests on. Waits for a Redis that is still starting. */
-static int check_durability(const struct settings *s)
-{
-    char err[1024];
-    int64_t until = clock_mono_us() + WAIT_FOR_REDIS_US;
-    for (;;) {
-        int rc = redis_check_durability(s->redis.url, s->redis.dial_us, err, sizeof(err));
-        if (rc == 0)
-            return 0;
-        if (rc == ERR_DENIED && s->redis.allow_unsafe) {
-            log_warn("UNSAFE: this Redis may lose orders that were confirmed; going on because of "
-                     "redis.allow_unsafe",
-                     LOG_Z("why", err));
-            return 0;
-        }
-        if (rc != ERR_UNAVAIL || clock_mono_us() >= until)
-            return fail(rc == ERR_DENIED ? "refusing to start on a Redis that may lose what it "
-                                           "confirmed (redis.allow_unsafe overrides)"
-                                         : "Redis cannot be used",
-                        err);
-        log_warn("waiting for Redis", LOG_Z("why", err));
-        nanosleep(&(struct timespec){.tv_nsec = 500000000}, NULL);
-    }
-}
-
-/* The address of the loops after the first: the port that the first one got. */
-static int with_port(char *dst, size_t cap, const char *listen, int port)
-{
-    const char *colon = strrchr(listen, ':');
-    int host = colon ? (int)(colon - listen) : 0;
-    int n = snprintf(dst, cap, "%.*s:%d", host, listen, port);
-    return n > 0 && (size_t)n < cap ? 0 : ERR_INVALID;
-}
-
 static int start(struct api *api)
 {
     char err[1024] = "", listen[CONF_STRING_MAX + 16];
     const struct settings *s = &api->settings;
-    int rc = check_durability(s);
+    /* What a 202 rests on. */
+    int rc = store_check_durability(s);
     if (rc)
         return rc;
     api->keys = jwt_keys_load(s->auth.keys, err, sizeof(err));
@@ -92,12 +42,12 @@ static int start(struct api *api)
     for (int i = 0; i < api->n_loops; i++) {
         if (data_loop_init(&api->loops[i], api, i, listen, err, sizeof(err)) < 0)
             return fail("a data loop cannot start", err);
-        if (with_port(listen, sizeof(listen), s->api.listen,
-                      http_server_port(api->loops[0].server)) < 0)
+        if (program_with_port(listen, sizeof(listen), s->api.listen,
+                              http_server_port(api->loops[0].server)) < 0)
             return fail("api.listen is too long", s->api.listen);
     }
     for (int i = 0; i < api->n_loops; i++) {
-        if (data_loop_start(&api->loops[i]) < 0)
+        if (serve_thread_start(&api->loops[i].thread) < 0)
             return fail("a data loop cannot start", "no thread");
     }
     return 0;

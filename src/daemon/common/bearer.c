@@ -1,5 +1,15 @@
 #include "daemon/common/bearer.h"
 
+struct auth *bearer_verifier(const struct jwt_keys *keys, const struct settings *s)
+{
+    struct jwt_config config = {.keys = keys,
+                                .issuer = s->auth.issuer,
+                                .audience = s->auth.audience,
+                                .leeway_s = s->auth.leeway_us / 1000000,
+                                .cache_entries = (size_t)s->api.token_cache};
+    return jwt_new(&config);
+}
+
 bool bearer_authenticate(struct auth *auth, struct http_exchange *x, int64_t *user_id)
 {
     struct str scheme, token = str_split(x->authorization, ' ', &scheme);

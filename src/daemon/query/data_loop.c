@@ -1,18 +1,12 @@
 /* The life of one data loop: everything is made and freed on the main thread while the loop does
  * not run; in between all of it belongs to the loop's thread. */
 #include "adapter/jwt/jwt.h"
+#include "daemon/common/bearer.h"
 #include "daemon/common/crew_jobs.h"
 #include "daemon/common/program.h"
 #include "daemon/common/store.h"
 #include "daemon/query/query.h"
-#include <signal.h>
 #include <stdio.h>
-
-/* A share of a bound of the process. */
-static int share(int64_t whole, int n)
-{
-    return (int)((whole + n - 1) / n);
-}
 
 /* --- drain --- */
 
@@ -59,27 +53,9 @@ static int init_pool(struct query_loop *d)
         .pg_reads = (int)(s->query.pg_queue + s->query.pg_connections),
         .on_answer = requests_on_answer,
     };
-    int rc = lookup_pool_init(&d->pool, share(s->query.max_inflight, d->query->n_loops));
+    int rc = lookup_pool_init(&d->pool, serve_share(s->query.max_inflight, d->query->n_loops));
     d->pool_ready = rc == 0;
     return rc;
-}
-
-static int init_http(struct query_loop *d, const char *listen, char *err, size_t err_cap)
-{
-    const struct settings *s = &d->query->settings;
-    struct http_limits limits = {
-        .header_us = s->http.header_us,
-        .read_us = s->http.read_us,
-        .write_us = s->http.write_us,
-        .idle_us = s->http.idle_us,
-        .max_connections = share(s->http.max_connections, d->query->n_loops),
-        .max_header = (int)s->http.max_header,
-        .max_body = (int)s->http.max_body,
-    };
-    d->service = (struct http_service){requests_routes, requests_n_routes};
-    d->server =
-        http_server_new(d->loop, listen, true, &limits, &d->service, "seckill_http", err, err_cap);
-    return d->server ? 0 : ERR_UNAVAIL;
 }
 
 int query_loop_init(struct query_loop *d, struct query *q, int number, const char *listen,
@@ -87,58 +63,30 @@ int query_loop_init(struct query_loop *d, struct query *q, int number, const cha
 {
     const struct settings *s = &q->settings;
     d->query = q;
-    d->number = number;
     d->loop = loop_new();
     if (!d->loop)
         return no_memory(err, err_cap);
+    d->thread = (struct serve_thread){.loop = d->loop, .number = number};
     d->drain = (struct loop_post){.on_run = on_drain};
     d->drained = (struct loop_post){.on_run = control_on_drained};
     struct redis_stock_config stock = {.redis = store_redis_config(s, "stock")};
     d->stock = redis_stock_new(d->loop, &stock, err, err_cap);
     if (!d->stock)
         return ERR_INVALID;
-    struct jwt_config jwt = {.keys = q->keys,
-                             .issuer = s->auth.issuer,
-                             .audience = s->auth.audience,
-                             .leeway_s = s->auth.leeway_us / 1000000,
-                             .cache_entries = (size_t)s->api.token_cache};
-    d->auth = jwt_new(&jwt);
+    d->auth = bearer_verifier(q->keys, s);
     d->jobs = crew_jobs_share(d->loop, q->crew, q->n_orders);
     if (!d->auth || !d->jobs || init_pool(d) < 0)
         return no_memory(err, err_cap);
-    return init_http(d, listen, err, err_cap);
-}
-
-static void *run(void *arg)
-{
-    struct query_loop *d = arg;
-    char name[16];
-    snprintf(name, sizeof(name), "data-%d", d->number);
-    pthread_setname_np(pthread_self(), name);
-    loop_run(d->loop);
-    return NULL;
-}
-
-int query_loop_start(struct query_loop *d)
-{
-    /* Signals are the control loop's. */
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = pthread_create(&d->thread, NULL, run, d);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    d->running = rc == 0;
-    return rc == 0 ? 0 : ERR_OVERLOAD;
+    d->service = (struct http_service){requests_routes, requests_n_routes};
+    d->server = serve_listen(d->loop, listen, s, q->n_loops, &d->service, err, err_cap);
+    return d->server ? 0 : ERR_UNAVAIL;
 }
 
 void query_loop_stop(struct query_loop *d)
 {
     if (!d->loop)
         return;
-    if (d->running) {
-        loop_stop(d->loop);
-        pthread_join(d->thread, NULL);
-    }
+    serve_thread_stop(&d->thread);
     /* First the viewers, then what they looked at: flows and loads end with the port. */
     if (d->server)
         http_server_free(d->server);

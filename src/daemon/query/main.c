@@ -66,7 +66,7 @@ static int start(struct query *q)
             return fail("query.listen is too long", s->query.listen);
     }
     for (int i = 0; i < q->n_loops; i++) {
-        if (query_loop_start(&q->loops[i]) < 0)
+        if (serve_thread_start(&q->loops[i].thread) < 0)
             return fail("a data loop cannot start", "no thread");
     }
     return 0;

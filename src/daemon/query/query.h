@@ -10,10 +10,10 @@
 #include "adapter/redis_stock/redis_stock.h"
 #include "app/lookup.h"
 #include "daemon/common/lifecycle.h"
+#include "daemon/common/serve.h"
 #include "daemon/settings.h"
 #include "loop/crew.h"
 #include "port/auth.h"
-#include <pthread.h>
 
 #define QUERY_PG_MAX 16
 
@@ -23,10 +23,8 @@ struct jwt_keys;
 /* --- a data loop --- */
 struct query_loop {
     struct query *query;
-    int number;
     struct loop *loop;
-    pthread_t thread;
-    bool running; /* the thread was started */
+    struct serve_thread thread;
     struct http_service service;
     struct http_server *server;
     struct stock *stock;
@@ -37,10 +35,10 @@ struct query_loop {
     struct loop_post drain, drained;
 };
 
-/* Everything but the thread. listen: the address with its port. 0, or an error with a message. */
+/* Everything but starting the thread. listen: the address with its port. 0, or an error with a
+ * message. */
 int query_loop_init(struct query_loop *d, struct query *q, int number, const char *listen,
                     char *err, size_t err_cap);
-int query_loop_start(struct query_loop *d);
 /* From control: no new connections, finish what is in hand; then control_on_drained. */
 void query_loop_drain(struct query_loop *d);
 /* The end in two steps, with the crew's end in between: it still hands reads back to the loops.
