@@ -1,6 +1,7 @@
 """Issue 3, number 8: what races at the edges of a reservation's life, on the whole system. That each rule has a test is
 checked by tests/support/rules.py."""
 import collections
+import itertools
 import random
 import threading
 import uuid
@@ -105,7 +106,7 @@ def test_a_void_before_the_message_is_delivered():
         s.worker.start()
         item.await_settled()
         assert item.record(1, key)["state"] == "FAILED" and item.orders() == 0
-        assert wait_for("the unit to be free", lambda: s.buy(item, 2, other)).status == 202
+        wait_for("the unit to be free", lambda: s.buy(item, 2, other).status == 202)
         item.await_settled()
         assert s.sql("SELECT user_id FROM orders") == [(2,)]
         closed = s.buy(item, 1, key)
@@ -175,3 +176,69 @@ def test_a_user_s_key_is_the_user_s_own():
         assert other.books()["free"] == 10 and other.books()["buyers"] == 0
         replay = s.buy(other, 1, key)
         assert (replay.status, replay.code) == (422, "IDEMPOTENCY_KEY_REUSED")
+
+
+def test_the_hint_refuses_losers_without_redis_and_nobody_else():
+    """Rules 10, 11 and 12: on when sold out, off at once when a unit comes back, and never for one who holds a unit."""
+    with System({"api.loops": "2"}) as s:
+        item = s.item(stock=20)
+        keys = {user: str(uuid.uuid4()) for user in range(1, 21)}
+        for user, key in keys.items():
+            assert s.buy(item, user, key).status == 202
+        item.await_settled()
+
+        def refused_here():
+            before = s.api.metric("seckill_hint_refused_total")
+            assert s.buy(item, 1000).code == "SOLD_OUT"
+            return s.api.metric("seckill_hint_refused_total") > before
+
+        for _ in range(3):  # the loops take turns
+            wait_for("the hint", refused_here)
+        before = s.redis_client.info("commandstats")["cmdstat_evalsha"]["calls"]
+        refusals = [s.buy(item, user) for user in range(2000, 2200)]
+        assert {a.code for a in refusals} == {"SOLD_OUT"}
+        calls = s.redis_client.info("commandstats")["cmdstat_evalsha"]["calls"] - before
+        assert calls < 150, f"{calls} calls for 200 refusals"  # probes, and what the worker does
+        for user, key in keys.items():
+            assert s.buy(item, user, key).code == "SUCCEEDED"
+            assert s.buy(item, user).code == "DUPLICATE_ORDER"
+        order = s.sql("SELECT order_id FROM orders WHERE user_id = 7")[0][0]
+        cancel(s, item, order)
+        item.await_settled()
+        wait_for("the news", lambda: s.buy(item, 3000).status == 202, 5)
+        item.await_settled()
+        assert item.orders() == 20
+        # Rule 12: the released one's replay may hear SOLD_OUT again; the status call tells the reason.
+        assert s.buy(item, 7, keys[7]).code in ("SOLD_OUT", "REQUEST_CLOSED")
+        assert s.state(item, 7, keys[7]).json["state"] == "CANCELLED"
+
+
+def test_an_instance_number_that_is_taken_away():
+    """Rule 38: no ids without a lease; whoever takes the number next starts beyond."""
+    with System({"api.instance_lease": "1s"}) as s:
+        item = s.item(stock=1000)
+        first = s.api.logged("instance number held")[-1]["instance_id"]
+        assert s.buy(item, 1).status == 202
+        slot = f"sec:slot:{{{first}}}"
+        s.redis_client.hset(slot, mapping={"nonce": "somebody else", "until_ms": int(s.redis_client.time()[0] + 3600) * 1000})
+        wait_for("another number", lambda: len(s.api.logged("instance number held")) > 1)
+        second = s.api.logged("instance number held")[-1]["instance_id"]
+        assert second != first
+        wait_for("ids", lambda: s.buy(item, 2).status == 202)
+        ids = [int(row[0]) for row in (item.await_settled() or s.sql("SELECT order_id FROM orders ORDER BY order_id"))]
+        assert len(ids) == 2 and {i >> 12 & 1023 for i in ids} == {first, second}
+        # All numbers are somebody's: 503, and nothing is taken.
+        until = int(s.redis_client.time()[0] + 3600) * 1000
+        pipe = s.redis_client.pipeline()
+        for number in range(1024):
+            pipe.hset(f"sec:slot:{{{number}}}", mapping={"nonce": "somebody else", "until_ms": until})
+        pipe.execute()
+        answers = (s.buy(item, user) for user in itertools.count(10))
+        answer = wait_for("the end of the ids", lambda: next((a for a in [next(answers)] if a.status != 202), None))
+        taken = item.books()["seq"]
+        assert (answer.status, answer.code) == (503, "DEPENDENCY_UNAVAILABLE")
+        assert [next(answers).status for _ in range(10)] == [503] * 10
+        assert s.api.get("/readyz").status == 503
+        assert item.books()["seq"] == taken
+        s.redis_client.delete(*[f"sec:slot:{{{number}}}" for number in range(1024)])
+        wait_for("ids again", lambda: next(answers).status == 202)

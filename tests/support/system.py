@@ -26,6 +26,8 @@ from services import SOURCE, PrivatePostgres, PrivateRedis, Server, wait_for
 
 BIN = os.environ.get("SECKILL_BIN_DIR") or f"{SOURCE}/build/dev/bin"
 RELEASE_BIN = os.environ.get("SECKILL_RELEASE_BIN_DIR") or BIN
+if not os.path.exists(f"{RELEASE_BIN}/seckillctl"):
+    RELEASE_BIN = BIN
 GROUP = "seckill-order-create-v1"
 FULL = bool(os.environ.get("SECKILL_FULL"))
 PROGRAMS = {"api": "seckill-api", "worker": "order-worker", "query": "query-api"}
