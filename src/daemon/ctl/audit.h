@@ -2,6 +2,7 @@
  * I1–I7 and the seed's SQL. One thread, straight-line. */
 #pragma once
 
+#include "adapter/pg/pg_audit.h"
 #include "daemon/ctl/audit_model.h"
 #include "daemon/ctl/ctl.h"
 
@@ -44,6 +45,7 @@ struct audit_counts {
 
 struct audit {
     struct ctl *c;
+    struct pg_audit *pg;
     struct item item;
     bool has_history;
     struct audit_model model;

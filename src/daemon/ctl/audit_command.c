@@ -231,7 +231,9 @@ static int run(struct ctl *c, const struct ctl_command *self, int argc, char **a
     if (rc >= 0)
         return rc;
     a = (struct audit){.c = c, .item = args.item};
+    a.pg = pg_audit_new(c->settings.pg.conninfo, c->settings.pg.connect_us, args.item);
     rc = audit(&a, &args);
+    pg_audit_free(a.pg);
     audit_model_deinit(&a.model);
     return rc;
 }

@@ -1,50 +1,20 @@
-/* PostgreSQL into the model, page by page along the primary keys. */
-#include "adapter/pg/pg_rows.h"
+/* PostgreSQL into the model, and its own checks. */
 #include "base/err.h"
-#include "daemon/ctl/audit_query.h"
+#include "daemon/ctl/audit.h"
 
-#define PAGE 20000
-
-static int note_orders(struct audit *a, const PGresult *r, int64_t *last)
+static int on_order(void *arg, const struct pg_audit_order *o)
 {
-    int n = PQntuples(r);
-    for (int i = 0; i < n; i++) {
-        struct uuid key = pg_uuid(r, i, 1);
-        struct audit_stored *s = audit_stored(&a->model, pg_i64(r, i, 2), &key);
-        if (!s)
-            return -1;
-        bool active = pg_bool(r, i, 4);
-        *last = pg_i64(r, i, 0);
-        a->counts.orders++;
-        a->counts.active += active;
-        if (s->order == AUDIT_ACTIVE && !active)
-            continue; /* two orders of one key: I4 names them */
-        s->order = active ? AUDIT_ACTIVE : AUDIT_INACTIVE;
-        s->order_id = *last;
-        s->order_reservation = pg_uuid(r, i, 3);
-    }
-    return n;
-}
-
-static int read_orders(struct audit *a, struct audit_query *q)
-{
-    int64_t last = INT64_MIN;
-    for (int n = PAGE; n == PAGE;) {
-        PG_RESULT r = NULL;
-        audit_query_args(q, a->item);
-        pg_add_i64(&q->args, last);
-        pg_add_i64(&q->args, PAGE);
-        int rc = audit_query(q,
-                             "SELECT order_id, request_id, user_id, reservation_id, "
-                             "status IN ('CREATED', 'PAYING', 'PAID') FROM orders "
-                             "WHERE activity_id = $1 AND sku_id = $2 AND order_id > $3 "
-                             "ORDER BY order_id LIMIT $4",
-                             "ququb", &r);
-        if (rc != 0)
-            return rc;
-        if ((n = note_orders(a, r, &last)) < 0)
-            return ERR_OVERLOAD;
-    }
+    struct audit *a = arg;
+    struct audit_stored *s = audit_stored(&a->model, o->user_id, &o->request_id);
+    if (!s)
+        return ERR_OVERLOAD;
+    a->counts.orders++;
+    a->counts.active += o->active;
+    if (s->order == AUDIT_ACTIVE && !o->active)
+        return 0; /* two orders of one key: I4 names them */
+    s->order = o->active ? AUDIT_ACTIVE : AUDIT_INACTIVE;
+    s->order_id = o->order_id;
+    s->order_reservation = o->reservation_id;
     return 0;
 }
 
@@ -68,148 +38,117 @@ static bool better(const struct audit_stored *s, const struct uuid *message, enu
            (is == AUDIT_COMPLETED && s->inbox != AUDIT_COMPLETED);
 }
 
-static int note_inbox(struct audit *a, const PGresult *r, struct uuid *last)
+static int on_message(void *arg, const struct pg_audit_message *m)
 {
-    int n = PQntuples(r);
-    for (int i = 0; i < n; i++) {
-        struct uuid key = pg_uuid(r, i, 1), reservation = pg_uuid(r, i, 2);
-        struct str status = pg_str(r, i, 4);
-        *last = pg_uuid(r, i, 0);
-        if (str_eq(status, STR("PROCESSING"))) {
-            a->counts.processing++;
-            continue;
-        }
-        struct audit_stored *s = audit_stored(&a->model, pg_i64(r, i, 3), &key);
-        if (!s)
-            return -1;
-        enum audit_inbox is = inbox_of(status);
-        a->counts.completed += is == AUDIT_COMPLETED;
-        a->counts.rejected += is == AUDIT_REJECTED;
-        a->counts.quarantined += is == AUDIT_QUARANTINED;
-        if (!better(s, last, is)) {
-            audit_add_extra(&a->model, s, &reservation);
-            continue;
-        }
-        if (s->inbox)
-            audit_add_extra(&a->model, s, &s->inbox_reservation);
-        s->inbox = is;
-        s->inbox_message = *last;
-        s->inbox_reservation = reservation;
-        s->inbox_verdict = (struct verdict){VERDICT_QUEUED, REASON_NONE};
-        if (pg_verdict(r, i, 5, &s->inbox_verdict) < 0)
-            return -1;
+    struct audit *a = arg;
+    if (str_eq(m->status, STR("PROCESSING"))) {
+        a->counts.processing++;
+        return 0;
     }
-    return n;
-}
-
-static int read_inbox(struct audit *a, struct audit_query *q)
-{
-    struct uuid last = {{0}};
-    for (int n = PAGE; n == PAGE;) {
-        PG_RESULT r = NULL;
-        audit_query_args(q, a->item);
-        pg_add_uuid(&q->args, &last);
-        pg_add_i64(&q->args, PAGE);
-        int rc = audit_query(
-            q,
-            "SELECT message_id, request_id, reservation_id, user_id, status, state, "
-            "reason FROM inbox_verdict WHERE consumer_group = 'seckill-order-create-v1' "
-            "AND activity_id = $1 AND sku_id = $2 AND message_id > $3 "
-            "ORDER BY message_id LIMIT $4",
-            "uuuqttt", &r);
-        if (rc != 0)
-            return rc;
-        if ((n = note_inbox(a, r, &last)) < 0)
-            return ERR_INTERNAL;
+    struct audit_stored *s = audit_stored(&a->model, m->user_id, &m->request_id);
+    if (!s)
+        return ERR_OVERLOAD;
+    enum audit_inbox is = inbox_of(m->status);
+    a->counts.completed += is == AUDIT_COMPLETED;
+    a->counts.rejected += is == AUDIT_REJECTED;
+    a->counts.quarantined += is == AUDIT_QUARANTINED;
+    if (!better(s, &m->message_id, is)) {
+        audit_add_extra(&a->model, s, &m->reservation_id);
+        return 0;
     }
+    if (s->inbox)
+        audit_add_extra(&a->model, s, &s->inbox_reservation);
+    s->inbox = is;
+    s->inbox_message = m->message_id;
+    s->inbox_reservation = m->reservation_id;
+    s->inbox_verdict = m->verdict;
     return 0;
 }
 
-/* What Redis has not heard yet: it may differ, and says so. */
-static int read_unsettled(struct audit *a, struct audit_query *q)
+/* It may differ in Redis, and says so. */
+static int on_unsettled(void *arg, const struct pg_audit_unsettled *u)
 {
-    PG_RESULT r = NULL;
-    audit_query_args(q, a->item);
-    int rc = audit_query(q,
-                         "SELECT user_id, request_id, give_back FROM outbox "
-                         "WHERE settled_at IS NULL AND activity_id = $1 AND sku_id = $2",
-                         "qub", &r);
-    for (int i = 0; rc == 0 && i < PQntuples(r); i++) {
-        struct uuid key = pg_uuid(r, i, 1);
-        struct audit_stored *s = audit_stored(&a->model, pg_i64(r, i, 0), &key);
-        if (!s)
-            return ERR_OVERLOAD;
-        s->unsettled = true;
-        s->returning |= pg_bool(r, i, 2);
-        a->counts.unsettled++;
-    }
-    return rc;
+    struct audit *a = arg;
+    struct audit_stored *s = audit_stored(&a->model, u->user_id, &u->request_id);
+    if (!s)
+        return ERR_OVERLOAD;
+    s->unsettled = true;
+    s->returning |= u->give_back;
+    a->counts.unsettled++;
+    return 0;
 }
 
-static int read_item(struct audit *a, struct audit_query *q)
+static int failed(const struct audit *a)
 {
-    PG_RESULT r = NULL;
-    audit_query_args(q, a->item);
-    int rc = audit_query(
-        q,
-        "SELECT total_stock::bigint, sold_stock::bigint, (SELECT count(*) FROM dead_letters "
-        "WHERE replayed_at IS NULL AND voided_at IS NULL AND (activity_id, sku_id) IN (($1, $2), "
-        "(0, 0))) FROM seckill_inventory WHERE activity_id = $1 AND sku_id = $2",
-        "qqq", &r);
-    if (rc != 0)
-        return rc;
-    if (PQntuples(r) != 1) {
-        snprintf(q->err, sizeof(q->err), "there is no item %lld:%lld",
-                 (long long)a->item.activity_id, (long long)a->item.sku_id);
-        return ERR_NOTFOUND;
-    }
-    a->counts.total = pg_i64(r, 0, 0);
-    a->counts.sold = pg_i64(r, 0, 1);
-    a->counts.dead_letters = pg_i64(r, 0, 2);
-    return 0;
+    ctl_complain("audit: PostgreSQL: %s", pg_audit_error(a->pg));
+    return CTL_UNKNOWN;
 }
 
 int audit_read_pg(struct audit *a)
 {
-    AUDIT_QUERY q;
-    audit_query_begin(&q, a->c);
     struct audit_counts *n = &a->counts;
+    struct pg_audit_inventory inventory;
     n->orders = n->active = n->completed = n->rejected = n->quarantined = n->processing = 0;
     n->unsettled = 0;
-    int rc = read_item(a, &q);
+    int rc = pg_audit_inventory(a->pg, &inventory);
+    if (rc == 0) {
+        n->total = inventory.total;
+        n->sold = inventory.sold;
+        n->dead_letters = inventory.dead_letters;
+        rc = pg_audit_unsettled(a->pg, on_unsettled, a);
+    }
     if (rc == 0)
-        rc = read_unsettled(a, &q);
+        rc = pg_audit_orders(a->pg, on_order, a);
     if (rc == 0)
-        rc = read_orders(a, &q);
-    if (rc == 0)
-        rc = read_inbox(a, &q);
+        rc = pg_audit_inbox(a->pg, on_message, a);
     if (rc == 0)
         audit_index_orders(&a->model);
-    if (a->model.full)
+    if (a->model.full) {
         ctl_complain("audit: no memory for so many requests");
-    else if (rc != 0)
-        ctl_complain("audit: PostgreSQL: %s", q.err[0] ? q.err : err_name(rc));
-    return rc == 0 && !a->model.full ? 0 : CTL_UNKNOWN;
+        return CTL_UNKNOWN;
+    }
+    return rc == 0 ? 0 : failed(a);
 }
 
 int audit_pg_waiting(struct audit *a, int64_t *unsettled, int64_t *quarantined)
 {
-    AUDIT_QUERY q;
-    PG_RESULT r = NULL;
-    audit_query_begin(&q, a->c);
-    audit_query_args(&q, a->item);
-    int rc = audit_query(&q,
-                         "SELECT (SELECT count(*) FROM outbox WHERE settled_at IS NULL AND "
-                         "activity_id = $1 AND sku_id = $2), (SELECT count(*) FROM dead_letters d "
-                         "JOIN consumer_inbox i ON i.message_id = d.message_id AND i.status = "
-                         "'QUARANTINED' WHERE d.replayed_at IS NULL AND d.activity_id = $1 AND "
-                         "d.sku_id = $2)",
-                         "qq", &r);
-    if (rc != 0) {
-        ctl_complain("audit: PostgreSQL: %s", q.err[0] ? q.err : err_name(rc));
-        return CTL_UNKNOWN;
+    return pg_audit_waiting(a->pg, unsettled, quarantined) == 0 ? 0 : failed(a);
+}
+
+/* --- the checks that are one statement --- */
+
+static const struct {
+    enum audit_check_id check;
+    enum pg_audit_rule rule;
+} rules[] = {
+    {AUDIT_I1, PG_AUDIT_I1},
+    {AUDIT_I2, PG_AUDIT_I2},
+    {AUDIT_I4, PG_AUDIT_I4},
+    {AUDIT_I5, PG_AUDIT_I5},
+    {AUDIT_SEED_ONE_ORDER, PG_AUDIT_SEED_ONE_ORDER},
+    {AUDIT_SEED_OVERSOLD, PG_AUDIT_SEED_OVERSOLD},
+    {AUDIT_SEED_INBOX, PG_AUDIT_SEED_INBOX},
+};
+
+struct naming {
+    struct audit *a;
+    enum audit_check_id check;
+};
+
+static void on_name(void *arg, struct str name)
+{
+    const struct naming *n = arg;
+    audit_broken(n->a, n->check, STR_FMT, STR_ARG(name));
+}
+
+int audit_check_pg(struct audit *a)
+{
+    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+        struct naming naming = {a, rules[i].check};
+        int64_t unnamed;
+        if (pg_audit_offenders(a->pg, rules[i].rule, AUDIT_NAMED, on_name, &naming, &unnamed) != 0)
+            return failed(a);
+        a->checks[rules[i].check].broken += unnamed;
     }
-    *unsettled = pg_i64(r, 0, 0);
-    *quarantined = pg_i64(r, 0, 1);
     return 0;
 }

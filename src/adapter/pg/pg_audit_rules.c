@@ -1,0 +1,131 @@
+/* The checks that are one statement in PostgreSQL. Each selects the names of its offenders. */
+#include "adapter/pg/pg_audit.h"
+
+#include "adapter/pg/pg_audit_query.h"
+#include <stdio.h>
+
+#define ACTIVE PG_AUDIT_ACTIVE
+#define OF_ITEM PG_AUDIT_OF_ITEM
+#define GROUP PG_AUDIT_GROUP
+
+struct statement {
+    enum pg_audit_rule rule;
+    const char *sql; /* one text column: the offender's name */
+    bool global;     /* over all items: without parameters */
+};
+
+static const struct statement statements[] = {
+    {PG_AUDIT_I1,
+     "SELECT format('sold_stock %s is not within 0 and total_stock %s', sold_stock, total_stock) "
+     "FROM seckill_inventory WHERE " OF_ITEM " AND sold_stock NOT BETWEEN 0 AND total_stock"},
+    {PG_AUDIT_I1, "SELECT format('%s active orders, but sold_stock is %s', o.n, i.sold_stock) "
+                  "FROM seckill_inventory i, (SELECT count(*) AS n FROM orders WHERE " OF_ITEM
+                  " AND status IN " ACTIVE ") o WHERE i." OF_ITEM " AND o.n <> i.sold_stock"},
+
+    {PG_AUDIT_I2,
+     "SELECT format('user %s: active orders %s', user_id, string_agg(order_id::text, ', ' "
+     "ORDER BY order_id)) FROM orders WHERE " OF_ITEM " AND status IN " ACTIVE
+     " GROUP BY user_id HAVING count(*) > 1"},
+
+    {PG_AUDIT_I4,
+     "SELECT format('message %s: orders %s', message_id, string_agg(order_id::text, ', ' "
+     "ORDER BY order_id)) FROM orders WHERE " OF_ITEM " GROUP BY message_id HAVING count(*) > 1"},
+    {PG_AUDIT_I4, "SELECT format('request %s of user %s: orders %s', request_id, user_id, "
+                  "string_agg(order_id::text, ', ' ORDER BY order_id)) FROM orders WHERE " OF_ITEM
+                  " GROUP BY user_id, request_id HAVING count(*) > 1"},
+    {PG_AUDIT_I4, "SELECT format('reservation %s: orders %s', reservation_id, "
+                  "string_agg(order_id::text, ', ' ORDER BY order_id)) FROM orders WHERE " OF_ITEM
+                  " GROUP BY reservation_id HAVING count(*) > 1"},
+    {PG_AUDIT_I4, "SELECT format('order %s: its unit was not taken in the ledger', o.order_id) "
+                  "FROM orders o WHERE " OF_ITEM
+                  " AND NOT EXISTS (SELECT 1 FROM stock_ledger l WHERE l.reservation_id = "
+                  "o.reservation_id AND l.delta = -1 AND l.kind = 'ORDER' AND l.order_id = "
+                  "o.order_id AND l.activity_id = $1 AND l.sku_id = $2)"},
+    {PG_AUDIT_I4,
+     "SELECT format('reservation %s: the ledger took a unit for order %s, which is not "
+     "there', l.reservation_id, l.order_id) FROM stock_ledger l WHERE " OF_ITEM
+     " AND l.kind = 'ORDER' AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.order_id = "
+     "l.order_id AND o.reservation_id = l.reservation_id)"},
+    {PG_AUDIT_I4,
+     "SELECT format('reservation %s: moved %s units as %s', reservation_id, delta, kind) "
+     "FROM stock_ledger WHERE " OF_ITEM
+     " AND (kind = 'ORDER' AND delta <> -1 OR kind IN ('CANCEL', 'EXPIRE', 'CLOSE') AND "
+     "delta <> 1)"},
+    {PG_AUDIT_I4,
+     "SELECT format('order %s is %s: its unit came back %s times', o.order_id, o.status, "
+     "count(l.*)) FROM orders o LEFT JOIN stock_ledger l ON l.reservation_id = "
+     "o.reservation_id AND l.delta > 0 WHERE o.activity_id = $1 AND o.sku_id = $2 "
+     "GROUP BY o.order_id, o.status HAVING count(l.*) <> CASE WHEN o.status IN " ACTIVE
+     " THEN 0 ELSE 1 END"},
+    {PG_AUDIT_I4, "SELECT format('order %s: message %s is not completed in the inbox', o.order_id, "
+                  "o.message_id) FROM orders o WHERE " OF_ITEM
+                  " AND NOT EXISTS (SELECT 1 FROM consumer_inbox i WHERE i.consumer_group = " GROUP
+                  " AND i.message_id = o.message_id AND i.status = 'COMPLETED' AND i.order_id = "
+                  "o.order_id)"},
+    {PG_AUDIT_I4, "SELECT format('message %s is completed with order %s, which is not there', "
+                  "i.message_id, i.order_id) FROM consumer_inbox i WHERE " OF_ITEM
+                  " AND i.status = 'COMPLETED' AND NOT EXISTS (SELECT 1 FROM orders o WHERE "
+                  "o.order_id = i.order_id)"},
+    /* No join: outbox has no index on message_id, and on fresh tables the planner would loop. */
+    {PG_AUDIT_I4, "SELECT format('message %s was told %s times', message_id, sum(told)) FROM ("
+                  "SELECT message_id, 0 AS told, true AS settled FROM consumer_inbox WHERE " OF_ITEM
+                  " AND status IN ('COMPLETED', 'REJECTED') UNION ALL "
+                  "SELECT message_id, 1, false FROM outbox WHERE " OF_ITEM
+                  " AND event_type IN ('ORDER_CREATED', 'RESERVATION_SETTLED', "
+                  "'RESERVATION_REJECTED')) m GROUP BY message_id "
+                  "HAVING bool_or(settled) AND sum(told) <> 1"},
+
+    {PG_AUDIT_I5,
+     "SELECT format('the ledger says that %s are free, total_stock - sold_stock is %s', l.free, "
+     "i.total_stock - i.sold_stock) FROM seckill_inventory i, (SELECT COALESCE(sum(delta), 0) AS "
+     "free FROM stock_ledger WHERE " OF_ITEM ") l WHERE i." OF_ITEM
+     " AND l.free <> i.total_stock - i.sold_stock"},
+
+    {PG_AUDIT_SEED_ONE_ORDER,
+     "SELECT format('%s:%s user %s', activity_id, sku_id, user_id) FROM orders WHERE status IN "
+     "('CREATED', 'PAYING', 'PAID') GROUP BY activity_id, sku_id, user_id HAVING COUNT(*) > 1",
+     .global = true},
+    {PG_AUDIT_SEED_OVERSOLD,
+     "SELECT format('%s:%s sold %s of %s', activity_id, sku_id, sold_stock, total_stock) FROM "
+     "seckill_inventory WHERE sold_stock > total_stock",
+     .global = true},
+    {PG_AUDIT_SEED_INBOX,
+     "SELECT format('%s %s %s', consumer_group, message_id, status) FROM consumer_inbox WHERE "
+     "status = 'PROCESSING' AND received_at < clock_timestamp() - INTERVAL '5 minutes'",
+     .global = true},
+};
+
+static int check(struct pg_audit *a, const struct statement *s, int max,
+                 void (*on_name)(void *arg, struct str name), void *arg, int64_t *unnamed)
+{
+    char sql[2048];
+    PG_RESULT r = NULL;
+    snprintf(sql, sizeof sql,
+             "SELECT count(*) OVER (), name FROM (%s) AS bad (name) ORDER BY name LIMIT %d", s->sql,
+             max);
+    if (s->global)
+        pg_args_init(&a->args, &a->conn.buf);
+    else
+        pg_audit_args(a);
+    int rc = pg_audit_query(a, sql, "qt", &r);
+    if (rc)
+        return rc;
+    int n = PQntuples(r);
+    for (int i = 0; i < n; i++)
+        on_name(arg, pg_str(r, i, 1));
+    if (n > 0)
+        *unnamed += pg_i64(r, 0, 0) - n;
+    return 0;
+}
+
+int pg_audit_offenders(struct pg_audit *a, enum pg_audit_rule rule, int max,
+                       void (*on_name)(void *arg, struct str name), void *arg, int64_t *unnamed)
+{
+    int rc = 0;
+    *unnamed = 0;
+    for (size_t i = 0; rc == 0 && i < sizeof statements / sizeof statements[0]; i++) {
+        if (statements[i].rule == rule)
+            rc = check(a, &statements[i], max, on_name, arg, unnamed);
+    }
+    return rc;
+}
