@@ -9,7 +9,7 @@ set(CMAKE_C_EXTENSIONS OFF)
 if(NOT CMAKE_BUILD_TYPE)
     set(CMAKE_BUILD_TYPE Release)
 endif()
-set(CMAKE_C_FLAGS_RELEASE "-O2 -g -DNDEBUG_HOT")
+set(CMAKE_C_FLAGS_RELEASE "-O2 -g")
 # Named places where a test may end the process (base/crashpoint.h): not in release builds.
 if(CMAKE_BUILD_TYPE STREQUAL Debug)
     option(SECKILL_CRASHPOINTS "compile the crash points in" ON)

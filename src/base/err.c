@@ -38,8 +38,3 @@ bool err_is_unknown(int rc)
      */
     return rc == ERR_UNCERTAIN || rc == ERR_INTERNAL || rc < ERR_DENIED;
 }
-
-bool err_not_done(int rc)
-{
-    return rc < 0 && !err_is_unknown(rc);
-}

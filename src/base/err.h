@@ -27,8 +27,6 @@ enum {
 /* "ERR_DEADLINE", for logs; "OK" for 0, "OUTCOME" above. Static string. */
 const char *err_name(int rc);
 
-/* True for errors after which the thing was certainly not done. False for 0 and for outcomes. */
-bool err_not_done(int rc);
-
-/* True for the two that say "unknown". */
+/* True for the two that say "unknown", and for a number that is none of these. After any other
+ * error the thing was certainly not done. */
 bool err_is_unknown(int rc);

@@ -9,8 +9,7 @@
 #define EVENT_SCHEMA_VERSION 1
 #define EVENT_MAX_BYTES 4096
 #define EVENT_TRACE_MAX 512
-#define EVENT_TOPIC "seckill-order-events"
-#define EVENT_TAG_CREATE "ORDER_CREATE_REQUESTED"
+/* The logical consumer, whatever the transport (rule 16). */
 #define EVENT_GROUP "seckill-order-create-v1"
 
 struct event {

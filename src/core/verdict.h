@@ -83,7 +83,7 @@ enum answer {
     ANSWER_URI_TOO_LONG,           /* 414 */
     ANSWER_UNSUPPORTED_MEDIA_TYPE, /* 415 */
     ANSWER_IDEMPOTENCY_KEY_REUSED, /* 422 */
-    ANSWER_RATE_LIMITED,           /* 429 */
+    ANSWER_RATE_LIMITED,           /* 429: a quota; there is none yet */
     ANSWER_OVERLOADED,             /* 429 */
     ANSWER_HEADERS_TOO_LARGE,      /* 431 */
     ANSWER_INTERNAL_ERROR,         /* 500 */
@@ -107,8 +107,3 @@ const struct answer_info *answer_info(enum answer a);
 /* How an error that no flow handled is told to the client. ERR_UNCERTAIN is 504, never a refusal.
  */
 enum answer answer_of_err(int rc);
-
-/* What a worker does with a message after an error (section 6): never count an outage against a
- * message. */
-enum disposition { DISPOSE_ACK, DISPOSE_RETRY_LATER, DISPOSE_RETRY_COUNTED, DISPOSE_QUARANTINE };
-enum disposition disposition_of_err(int rc);

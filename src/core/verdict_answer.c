@@ -1,4 +1,4 @@
-/* The one place where errors become HTTP answers and queue dispositions. */
+/* The one place where errors become HTTP answers. */
 #include "base/panic.h"
 #include "core/verdict.h"
 
@@ -79,13 +79,4 @@ enum answer answer_of_err(int rc)
     default: /* ERR_INTERNAL, and an outcome that its caller did not handle */
         return ANSWER_INTERNAL_ERROR;
     }
-}
-
-enum disposition disposition_of_err(int rc)
-{
-    if (rc >= 0)
-        return DISPOSE_ACK;
-    /* Rule 20: only an error about the message itself is its own failure; all else is
-     * infrastructure. */
-    return rc == ERR_INVALID || rc == ERR_NOTFOUND ? DISPOSE_RETRY_COUNTED : DISPOSE_RETRY_LATER;
 }

@@ -87,7 +87,7 @@ struct http_server {
     int port;
     struct list open, zombies, dead;
     struct loop_task reap;
-    int n_open, unanswered;
+    int n_open;
     struct http_in *in_free;
     int n_in_free;
     uint32_t in_cap;

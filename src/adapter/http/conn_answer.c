@@ -13,7 +13,6 @@ void http_exchange_over(struct http_conn *c)
 {
     struct http_server *s = c->server;
     c->active = false;
-    s->unanswered--;
     if (c->in->inflight)
         metric_gauge_add(s->metrics.inflight, -1);
     c->in->inflight = false;
@@ -163,7 +162,6 @@ void http_exchange_begin(struct http_conn *c)
     struct http_exchange *x = &in->x;
     fill(x, in);
     c->active = true;
-    s->unanswered++;
     struct http_match m = http_route_find(s->service, in->request.method, x->path, x->params);
     if (!m.route) {
         no_route(c, m.allow);
@@ -183,7 +181,6 @@ void http_exchange_refuse(struct http_conn *c, enum answer a)
     c->in->request.method =
         HTTP_METHOD_OTHER; /* nothing of it is believed: the answer has its body */
     c->active = true;
-    c->server->unanswered++;
     c->closing = true;
     problem(c, a, NULL, NULL, (struct str){NULL, 0}, (struct str){NULL, 0});
 }

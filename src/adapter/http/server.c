@@ -230,11 +230,6 @@ int http_server_connections(const struct http_server *s)
     return s->n_open;
 }
 
-int http_server_unanswered(const struct http_server *s)
-{
-    return s->unanswered;
-}
-
 void http_server_free(struct http_server *s)
 {
     if (!s)

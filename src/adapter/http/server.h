@@ -65,7 +65,6 @@ http_server_new(struct loop *l, const char *listen, bool reuse_port,
                 size_t err_cap);
 int http_server_port(const struct http_server *s);
 int http_server_connections(const struct http_server *s);
-int http_server_unanswered(const struct http_server *s); /* requests with their handler */
 /* Stops accepting: what waits in the accept queue is still taken in first, so that no client sees a
  * reset. Idle connections get their next answer with Connection: close, or are closed after two
  * seconds of silence (one second before the deadline if that is earlier); every close lingers: our

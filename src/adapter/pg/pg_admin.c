@@ -140,23 +140,3 @@ int pg_mark_warmed(const char *conninfo, struct item item, char *err, size_t err
         return 0;
     return pg_i64(r, 0, 1) == 1 ? 1 : 2;
 }
-
-int pg_items_warmed(const char *conninfo, struct item *items, int *n, char *err, size_t err_cap)
-{
-    PG_ADMIN a;
-    pg_admin_begin(&a, conninfo);
-    pg_add_i64(&a.args, *n);
-    *n = 0;
-    PG_RESULT r = NULL;
-    int rc = pg_admin_query(&a, PG_READS,
-                            "SELECT i.activity_id, i.sku_id" ACTIVITY_FROM
-                            " WHERE i.warmed_at IS NOT NULL AND a.expires_at > clock_timestamp() "
-                            "ORDER BY i.activity_id, i.sku_id LIMIT $1",
-                            "qq", &r, err, err_cap);
-    if (rc)
-        return rc;
-    *n = PQntuples(r);
-    for (int i = 0; i < *n; i++)
-        items[i] = (struct item){pg_i64(r, i, 0), pg_i64(r, i, 1)};
-    return 0;
-}

@@ -29,8 +29,6 @@ int pg_activity_close(const char *conninfo, struct item item, char *err, size_t 
 /* Rule 33: before Redis is warmed. 1: it was warmed already, so Redis can only be rebuilt. 2: no
  * such item. */
 int pg_mark_warmed(const char *conninfo, struct item item, char *err, size_t err_cap);
-/* The items that were warmed and whose keys have not expired; *n in: capacity, out: how many. */
-int pg_items_warmed(const char *conninfo, struct item *items, int *n, char *err, size_t err_cap);
 
 struct pg_dead_letter {
     int64_t id;

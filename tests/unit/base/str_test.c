@@ -182,23 +182,21 @@ static void test_errors(void **state)
     static const struct {
         int rc;
         const char *name;
-        bool not_done, unknown;
+        bool unknown;
     } rows[] = {
-        {ERR_CANCELED, "ERR_CANCELED", true, false},   {ERR_DEADLINE, "ERR_DEADLINE", true, false},
-        {ERR_OVERLOAD, "ERR_OVERLOAD", true, false},   {ERR_UNAVAIL, "ERR_UNAVAIL", true, false},
-        {ERR_UNCERTAIN, "ERR_UNCERTAIN", false, true}, {ERR_INTERNAL, "ERR_INTERNAL", false, true},
-        {ERR_CONFLICT, "ERR_CONFLICT", true, false},   {ERR_INVALID, "ERR_INVALID", true, false},
-        {ERR_NOTFOUND, "ERR_NOTFOUND", true, false},   {ERR_DENIED, "ERR_DENIED", true, false},
+        {ERR_CANCELED, "ERR_CANCELED", false},  {ERR_DEADLINE, "ERR_DEADLINE", false},
+        {ERR_OVERLOAD, "ERR_OVERLOAD", false},  {ERR_UNAVAIL, "ERR_UNAVAIL", false},
+        {ERR_UNCERTAIN, "ERR_UNCERTAIN", true}, {ERR_INTERNAL, "ERR_INTERNAL", true},
+        {ERR_CONFLICT, "ERR_CONFLICT", false},  {ERR_INVALID, "ERR_INVALID", false},
+        {ERR_NOTFOUND, "ERR_NOTFOUND", false},  {ERR_DENIED, "ERR_DENIED", false},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         assert_string_equal(err_name(rows[i].rc), rows[i].name);
-        assert_int_equal(err_not_done(rows[i].rc), rows[i].not_done);
         assert_int_equal(err_is_unknown(rows[i].rc), rows[i].unknown);
     }
-    assert_false(err_not_done(0) || err_not_done(1) || err_is_unknown(0) || err_is_unknown(1));
+    assert_false(err_is_unknown(0) || err_is_unknown(1));
     /* What is no error of ours says nothing: unknown. */
     assert_true(err_is_unknown(-99));
-    assert_false(err_not_done(-99));
 }
 
 int main(void)

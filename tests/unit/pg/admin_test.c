@@ -62,15 +62,11 @@ static void test_activity_refuses_nonsense(void **state)
 static void test_rule33_warmed_once(void **state)
 {
     (void)state;
-    struct item item = fixture_item(5), items[8];
+    struct item item = fixture_item(5);
     assert_int_equal(pg_mark_warmed(fixture_pg.conninfo, item, err, sizeof err), 0);
     assert_int_equal(pg_mark_warmed(fixture_pg.conninfo, item, err, sizeof err), 1);
     assert_int_equal(pg_mark_warmed(fixture_pg.conninfo, (struct item){99, 99}, err, sizeof err),
                      2);
-    int n = 8;
-    assert_int_equal(pg_items_warmed(fixture_pg.conninfo, items, &n, err, sizeof err), 0);
-    assert_int_equal(n, 1);
-    assert_true(item_eq(items[0], item));
     assert_int_equal(pg_activity_close(fixture_pg.conninfo, item, err, sizeof err), 0);
     assert_int_equal(pg_activity_close(fixture_pg.conninfo, item, err, sizeof err), 1);
 }
