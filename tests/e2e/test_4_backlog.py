@@ -146,17 +146,12 @@ def test_postgresql_away_for_a_minute():
     outage(lambda s: s.pg.kill(), lambda s: s.pg.tether or s.pg.start(), 60 if FULL else 15)
 
 
-def pg_processes(s):
-    children = open(f"/proc/{s.pg.pid}/task/{s.pg.pid}/children").read().split()
-    return [s.pg.pid, *map(int, children)]
-
-
 def test_postgresql_there_but_silent():
     """Connections hang instead of failing: no connect ends, no answer comes."""
     stopped = []
 
     def stop(s):
-        stopped.extend(pg_processes(s))
+        stopped.extend(s.pg.processes())
         for pid in stopped:
             os.kill(pid, signal.SIGSTOP)
 

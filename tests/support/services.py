@@ -96,6 +96,14 @@ class Server:
         os.kill(self.pid, signal.SIGKILL)
         self._ended()
 
+    def processes(self):
+        """Its own pid and its children's, as far as they are alive."""
+        try:
+            with open(f"/proc/{self.pid}/task/{self.pid}/children") as f:
+                return [self.pid, *map(int, f.read().split())]
+        except (OSError, TypeError):
+            return []
+
     def restart(self):
         self.down()
         return self.start()

@@ -320,13 +320,18 @@ class System:
                 assert report not in log, f"{program.part}: {log[log.index(report):][:4000]}"
 
     def remove(self):
+        """Everything goes, whatever state the test left it in."""
         for server in (*self.programs, self.pg, self.redis):
             try:
                 if server.tether:
-                    os.kill(server.pid, signal.SIGCONT)
-            except OSError:
-                pass
-            server.stop()
+                    for pid in server.processes():
+                        os.kill(pid, signal.SIGCONT)
+                server.stop()
+            except Exception as e:  # pylint: disable=broad-except
+                print(f"{type(server).__name__} did not stop: {e!r}")
+                for pid in server.processes():
+                    os.kill(pid, signal.SIGKILL)
+                shutil.rmtree(server.dir, ignore_errors=True)
         shutil.rmtree(self.dir, ignore_errors=True)
 
     def _tell(self):
