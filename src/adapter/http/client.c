@@ -7,6 +7,7 @@
 #include "base/panic.h"
 #include "base/parse.h"
 #include <errno.h>
+#include <limits.h>
 #include <llhttp.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -28,6 +29,9 @@ struct http_client {
     char host[256];
     llhttp_t parser;
     bool complete, keep, failing;
+    /* The header that is being read: it may come in pieces. What does not fit is none of ours. */
+    char name[16], value[16];
+    size_t name_len, value_len;
     size_t body_len;
     char body[HTTP_CLIENT_BODY_MAX];
 };
@@ -97,6 +101,38 @@ static void fail(struct http_client *c)
 
 /* --- the answer --- */
 
+static int append(char *dst, size_t cap, size_t *len, const char *at, size_t n)
+{
+    if (*len + n <= cap)
+        memcpy(dst + *len, at, n);
+    *len += n;
+    return 0;
+}
+
+static int on_name(llhttp_t *p, const char *at, size_t n)
+{
+    struct http_client *c = p->data;
+    return append(c->name, sizeof c->name, &c->name_len, at, n);
+}
+
+static int on_value(llhttp_t *p, const char *at, size_t n)
+{
+    struct http_client *c = p->data;
+    return append(c->value, sizeof c->value, &c->value_len, at, n);
+}
+
+static int on_header(llhttp_t *p)
+{
+    struct http_client *c = p->data;
+    int64_t seconds;
+    if (c->call && c->name_len <= sizeof c->name && c->value_len <= sizeof c->value &&
+        str_eq_nocase((struct str){c->name, c->name_len}, STR("Retry-After")) &&
+        parse_i64((struct str){c->value, c->value_len}, 0, INT_MAX, &seconds) == 0)
+        c->call->retry_after_s = (int)seconds;
+    c->name_len = c->value_len = 0;
+    return 0;
+}
+
 static int on_head(llhttp_t *p)
 {
     struct http_client *c = p->data;
@@ -124,6 +160,9 @@ static int on_end(llhttp_t *p)
 }
 
 static const llhttp_settings_t settings = {
+    .on_header_field = on_name,
+    .on_header_value = on_value,
+    .on_header_value_complete = on_header,
     .on_headers_complete = on_head,
     .on_body = on_body,
     .on_message_complete = on_end,
@@ -220,9 +259,9 @@ void http_client_send(struct http_client *c, struct http_call *call)
         panic("http_client_send: busy");
     c->call = call;
     c->sent = 0;
-    c->body_len = 0;
+    c->body_len = c->name_len = c->value_len = 0;
     c->complete = false;
-    call->status = 0;
+    call->status = call->retry_after_s = 0;
     call->sent_us = 0;
     llhttp_init(&c->parser, HTTP_RESPONSE, &settings);
     c->parser.data = c;

@@ -15,6 +15,7 @@ struct http_call {
         op; /* rc 0: answered; ERR_UNAVAIL: not sent; ERR_UNCERTAIN: sent, no answer in time */
     struct str request; /* the complete request, borrowed until on_done */
     int status;         /* out */
+    int retry_after_s;  /* out: of a Retry-After in seconds; 0: none, or a date */
     struct str body;    /* out, valid during on_done only */
     int64_t sent_us, answered_us;
     struct op_space space;

@@ -211,10 +211,10 @@ static struct later_queue *later_of(struct storm *s, const struct slot *k, int r
         return NULL;
     if (rc != 0)
         return &s->soon;
-    const struct answer_info *info = answer_info(a->answer);
-    if (info->status != 429 && info->status != 503 && info->status != 504)
+    int status = answer_info(a->answer)->status;
+    if (status != 429 && status != 503 && status != 504)
         return NULL;
-    return info->retry_after_s > 0 ? &s->after : &s->soon;
+    return k->call.retry_after_s > 0 ? &s->after : &s->soon;
 }
 
 static void count(struct storm_outcomes *o, int rc, bool malformed, const struct storm_answer *a)

@@ -11,7 +11,11 @@
 #include "http_fixture.h"
 
 #include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -167,6 +171,76 @@ static void continue_is_skipped(void **state)
     http_client_free(c);
 }
 
+static void retry_after_is_told(void **state)
+{
+    (void)state;
+    struct http_client *c = client(f.port);
+    struct asked a = ask(c, "GET /detail HTTP/1.1\r\nHost: a\r\n\r\n", 5000000);
+    assert_int_equal(a.call.status, 429);
+    assert_int_equal(a.call.retry_after_s, 1);
+    a = ask(c, GET, 5000000); /* each call's own */
+    assert_int_equal(a.call.retry_after_s, 0);
+    http_client_free(c);
+}
+
+/* A server of one answer, byte by byte. */
+struct drip {
+    int listener;
+    const char *answer;
+};
+
+static void *drip(void *arg)
+{
+    const struct drip *d = arg;
+    int on = 1, fd = accept(d->listener, NULL, NULL);
+    char request[512];
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    if (read(fd, request, sizeof request) <= 0)
+        abort();
+    for (const char *at = d->answer; *at; at++) {
+        if (send(fd, at, 1, MSG_NOSIGNAL) != 1)
+            break;
+        sched_yield();
+    }
+    close(fd);
+    return NULL;
+}
+
+static void retry_after_in_pieces_or_not_in_seconds(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *header;
+        int seconds;
+    } rows[] = {
+        {"retry-after: 120", 120}, {"Retry-After: Wed, 21 Oct 2026 07:28:00 GMT", 0},
+        {"Retry-After: -1", 0},    {"Retry-After: 99999999999", 0},
+        {"X-Retry-After: 7", 0},   {"A-Name-Longer-Than-The-Place-It-Has: 7", 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        socklen_t len = sizeof a;
+        char text[256];
+        snprintf(text, sizeof text,
+                 "HTTP/1.1 503 Service Unavailable\r\n%s\r\nContent-Length: 0\r\n\r\n",
+                 rows[i].header);
+        struct drip d = {socket(AF_INET, SOCK_STREAM, 0), text};
+        assert_int_equal(bind(d.listener, (struct sockaddr *)&a, len), 0);
+        assert_int_equal(listen(d.listener, 1), 0);
+        getsockname(d.listener, (struct sockaddr *)&a, &len);
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, drip, &d), 0);
+        struct http_client *c = client(ntohs(a.sin_port));
+        struct asked got = ask(c, GET, 5000000);
+        assert_int_equal(got.rc, 0);
+        assert_int_equal(got.call.status, 503);
+        assert_int_equal(got.call.retry_after_s, rows[i].seconds);
+        http_client_free(c);
+        pthread_join(thread, NULL);
+        close(d.listener);
+    }
+}
+
 static void addresses(void **state)
 {
     (void)state;
@@ -186,6 +260,8 @@ int main(void)
         cmocka_unit_test(answer_beyond_the_bound),
         cmocka_unit_test(freed_while_under_way),
         cmocka_unit_test(continue_is_skipped),
+        cmocka_unit_test(retry_after_is_told),
+        cmocka_unit_test(retry_after_in_pieces_or_not_in_seconds),
         cmocka_unit_test(addresses),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
