@@ -5,9 +5,8 @@
  *
  * Other ways: a bad request is answered and the connection closed, lingering; a deadline passes
  * (408 if a request was partly read); the client ends its sending (half-close: it still gets its
- * answers); the client is gone (reset, or the write fails: the handler hears on_gone). A client
- * that closed both directions cannot be told from a half-close until the kernel says so: it counts
- * as gone when a reset arrives.
+ * answers); the client is gone (reset, or the write fails: the handler hears on_gone; server.h
+ * says what close() looks like).
  *
  * After whatever happened settle() decides from the state alone: what to wait for, what is due,
  * whether to close. */

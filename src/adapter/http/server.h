@@ -33,9 +33,15 @@ struct http_exchange {
     int64_t received_us;            /* monotonic: when its first byte was read */
     const struct http_route *route; /* NULL in refusals before routing */
     /* The client went away before the answer: x is dead after this call, which comes once. Set by
-     * whoever answers later, may be NULL (then the answer is still due, and goes nowhere). A client
-     * that only ended its sending (half-close) is still there and gets its answer; one that closed
-     * both directions looks the same until the kernel reports a reset: then it is gone. */
+     * whoever answers later, may be NULL (then the answer is still due, and goes nowhere).
+     *
+     * Gone is: a reset, or a write that fails. The end of the client's sending (FIN) is not: it may
+     * have half-closed, and then it gets its answer. close() sends the same FIN; the client's
+     * kernel adds a reset when there was something unread, or as soon as anything reaches the
+     * closed socket (an answer earlier in the pipeline, 100 Continue). So a client that closes
+     * while its only request waits, having read all it was sent, is heard of with the answer itself
+     * and not before: nothing short of writing to it tells the two apart. Such a request runs to
+     * its end within its budget; everybody else's departure is heard at once. */
     void (*on_gone)(struct http_exchange *x);
     void *viewer; /* whoever answers later: its own */
 };

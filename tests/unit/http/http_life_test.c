@@ -218,6 +218,31 @@ static void closed_client_is_noticed_when_written_to(void **state)
     fixture_await_connections(&f, 0);
 }
 
+/* … or a plain close(), once anything reaches the closed socket, or was there unread. */
+static void close_behind_an_earlier_answer_is_told(void **state)
+{
+    (void)state;
+    int before = atomic_load(&f.gone);
+    peer_dial(&p, f.port);
+    peer_says(&p, GET HOLD);
+    peer_close(&p);
+    fixture_await(&f.gone, before + 1);
+    fixture_await_connections(&f, 0);
+}
+
+static void close_with_an_unread_answer_is_told(void **state)
+{
+    (void)state;
+    int before = atomic_load(&f.gone);
+    peer_dial(&p, f.port);
+    peer_says(&p, GET HOLD);
+    fixture_await(&f.held, 1);
+    assert_false(peer_silent(&p, 5000)); /* it has come */
+    peer_close(&p);
+    fixture_await(&f.gone, before + 1);
+    fixture_await_connections(&f, 0);
+}
+
 static void careless_handler_answers_into_the_void(void **state)
 {
     (void)state;
@@ -442,6 +467,8 @@ int main(void)
         T(refused_upload_reads_its_answer),
         T(reset_is_told_once),
         T(reset_after_half_close_is_told),
+        T(close_behind_an_earlier_answer_is_told),
+        T(close_with_an_unread_answer_is_told),
         T(closed_client_is_noticed_when_written_to),
         T(careless_handler_answers_into_the_void),
         T(handlers_hear_of_the_end_of_the_server),
