@@ -97,9 +97,9 @@ class Seen:
 
 @pytest.fixture(scope="module")
 def system():
-    with System({"api.loops": 1, "query.loops": 1, "api.max_inflight": 1, "query.max_inflight": 1, "api.submit_timeout": "1s",
-                 "api.hold_timeout": "300ms", "query.timeout": "600ms", "query.pg_timeout": "400ms",
-                 "redis.reply_timeout": "300ms", "http.header_timeout": "500ms", "api.hint": "false"}) as s:
+    with System({"api.loops": 1, "query.loops": 1, "api.max_inflight": 1, "query.max_inflight": 1, "api.submit_timeout": "3s",
+                 "api.hold_timeout": "1s", "query.timeout": "2s", "query.pg_timeout": "1500ms", "redis.reply_timeout": "1s",
+                 "http.header_timeout": "1s", "api.hint": "false"}) as s:
         yield s
 
 
