@@ -223,8 +223,10 @@ struct flow_kind lookup_kind = {
 static int begin(struct lookup_pool *p, enum lookup_kind kind, int64_t received_us, void *viewer,
                  struct lookup **out)
 {
-    if (p->sched->now_us >= received_us + p->timeout_us)
+    if (p->sched->now_us >= received_us + p->timeout_us) {
+        metric_add(p->count.late, 1);
         return ERR_DEADLINE;
+    }
     struct list *link = list_pop_front(&p->free);
     if (!link) {
         metric_add(p->count.overloaded, 1);
@@ -327,9 +329,10 @@ int lookup_pool_init(struct lookup_pool *p, int n)
         p->count.source[i] =
             metric_counter("seckill_query_lookups_total",
                            "look-ups answered, by where the answer came from", labels[i]);
-    p->count.overloaded =
-        metric_counter("seckill_admission_rejected_total",
-                       "requests refused before any work, by reason", "reason=\"overloaded\"");
+    static const char rejected[] = "seckill_admission_rejected_total";
+    static const char help[] = "requests refused before any work, by reason";
+    p->count.overloaded = metric_counter(rejected, help, "reason=\"overloaded\"");
+    p->count.late = metric_counter(rejected, help, "reason=\"deadline\"");
     p->count.timeouts = metric_counter("seckill_query_timeouts_total",
                                        "look-ups that did not end within query.timeout", NULL);
     int rc = reads_init(&p->reads);

@@ -76,7 +76,7 @@ struct lookup_pool {
     struct list free;
     int n, busy;
     struct {
-        struct metric *overloaded, *timeouts, *source[LOOKUP_SOURCES];
+        struct metric *overloaded, *late, *timeouts, *source[LOOKUP_SOURCES];
     } count;
 };
 

@@ -13,7 +13,8 @@ struct reserve {
     struct reserve_answer answer;
     struct stock_reserve hold;
     int64_t deadline_us, first_give_up_us;
-    int rc;       /* the last try's */
+    int rc; /* the last try's */
+    int tries;
     bool watched; /* the viewer is there */
     bool unknown; /* a try may have taken a unit without saying so */
     char traceparent[RESERVE_TRACEPARENT_MAX];
@@ -135,6 +136,7 @@ static enum flow_result try_hold(struct reserve *r)
     r->hold.op.deadline_us = until < r->deadline_us ? until : r->deadline_us;
     /* A try that nobody waits for any more takes no unit. */
     r->hold.give_up_us = r->hold.op.deadline_us;
+    r->tries++;
     p->stock->ops->reserve(p->stock, &r->hold);
     return FLOW_WAIT;
 }
@@ -191,30 +193,41 @@ static void on_held(struct op *op, int rc)
     flow_resume(&r->flow);
 }
 
-static void log_unknown(const struct reserve *r)
+static void log_answer(const struct reserve *r, enum log_level level, const char *msg,
+                       uint64_t suppressed)
+{
+    const struct stock_reserve *h = &r->hold;
+    const struct answer_info *told = answer_info(r->answer.answer);
+    int64_t received_us = r->deadline_us - r->pool->submit_us;
+    log_at(level, msg, LOG_UUID("request_id", &h->request_id),
+           LOG_UUID("reservation_id", &h->reservation_id), LOG_UUID("message_id", &h->message_id),
+           LOG_I("order_id", h->order_id), LOG_I("user_id", h->user_id),
+           LOG_I("activity_id", h->item.activity_id), LOG_I("sku_id", h->item.sku_id),
+           LOG_S("trace_id", event_trace_id(h->traceparent)), LOG_Z("outcome", told->code),
+           LOG_Z("error_kind", r->rc < 0 ? err_name(r->rc) : NULL),
+           LOG_B("retryable", told->retryable), LOG_I("retry_attempt", r->tries - 1),
+           LOG_I("duration_ms", (r->pool->sched->now_us - received_us) / 1000),
+           LOG_I("suppressed", (int64_t)suppressed));
+}
+
+static void log_end(const struct reserve *r)
 {
     static struct log_limit limit;
-    uint64_t more;
-    if (!log_allowed(&limit, r->pool->sched->now_us, &more))
-        return;
-    char request_id[UUID_TEXT], reservation_id[UUID_TEXT];
-    uuid_format(&r->hold.request_id, request_id);
-    uuid_format(&r->hold.reservation_id, reservation_id);
-    log_warn("outcome of a hold is unknown", LOG_Z("error_kind", err_name(r->rc)),
-             LOG_S("request_id", ((struct str){request_id, UUID_TEXT})),
-             LOG_S("reservation_id", ((struct str){reservation_id, UUID_TEXT})),
-             LOG_I("activity_id", r->hold.item.activity_id), LOG_I("sku_id", r->hold.item.sku_id),
-             LOG_I("suppressed", (int64_t)more));
+    uint64_t suppressed;
+    if (!r->unknown || r->rc >= 0)
+        log_answer(r, LOG_DEBUG, "order request answered", 0);
+    else if (log_allowed(&limit, r->pool->sched->now_us, &suppressed))
+        log_answer(r, LOG_WARN, "outcome of a hold is unknown", suppressed);
 }
 
 static enum flow_result step_answer(struct flow *f)
 {
     struct reserve *r = reserve_of(f);
     decide(r);
-    if (r->unknown && r->rc < 0 && r->watched)
-        log_unknown(r);
-    if (r->watched)
+    if (r->watched) {
+        log_end(r);
         r->pool->on_answer(r->pool, r->viewer, &r->answer);
+    }
     return FLOW_DONE;
 }
 
@@ -260,11 +273,10 @@ int reserve_pool_init(struct reserve_pool *p, int n)
                                         "requests of buyers who hold a unit already", NULL);
     p->count.sold_out =
         metric_counter("seckill_sold_out_total", "requests refused because nothing is left", NULL);
-    p->count.overload =
-        metric_counter("seckill_admission_rejected_total",
-                       "requests refused before any work, by reason", "reason=\"overloaded\"");
-    p->count.canceled = metric_counter("seckill_client_canceled_total",
-                                       "clients that left before their hold was confirmed", NULL);
+    static const char rejected[] = "seckill_admission_rejected_total";
+    static const char help[] = "requests refused before any work, by reason";
+    p->count.overloaded = metric_counter(rejected, help, "reason=\"overloaded\"");
+    p->count.late = metric_counter(rejected, help, "reason=\"deadline\"");
     p->count.again = metric_counter("seckill_hold_retries_total",
                                     "second tries of a hold with the same ids", NULL);
     p->count.unknown = metric_counter("seckill_hold_unknown_total",
@@ -296,10 +308,12 @@ int reserve_submit(struct reserve_pool *p, const struct reserve_request *q, void
         metric_add(p->count.sold_out, 1);
         return RESERVE_HINTED_SOLD_OUT;
     }
-    if (now >= q->received_us + p->submit_us)
+    if (now >= q->received_us + p->submit_us) {
+        metric_add(p->count.late, 1);
         return ERR_DEADLINE;
+    }
     if (list_empty(&p->free)) {
-        metric_add(p->count.overload, 1);
+        metric_add(p->count.overloaded, 1);
         return ERR_OVERLOAD;
     }
     int rc = order_id_next(p->ids, q->wall_us / 1000, now, &order_id);
@@ -311,6 +325,7 @@ int reserve_submit(struct reserve_pool *p, const struct reserve_request *q, void
     r->viewer = viewer;
     r->watched = true;
     r->unknown = false;
+    r->tries = 0;
     r->deadline_us = q->received_us + p->submit_us;
     r->answer = (struct reserve_answer){.item = q->item, .request_id = q->request_id};
     r->hold.item = q->item;
@@ -333,6 +348,5 @@ void reserve_gone(struct reserve *r)
     r->watched = false;
     r->viewer = NULL;
     /* It waits, so its state is a hold: on_held comes, with what became of it. */
-    metric_add(r->pool->count.canceled, 1);
     r->pool->stock->ops->cancel(r->pool->stock, &r->hold.op);
 }

@@ -86,7 +86,7 @@ struct reserve_pool {
     struct list free;
     int n, busy;
     struct {
-        struct metric *created, *replayed, *duplicate, *sold_out, *overload, *canceled, *again,
+        struct metric *created, *replayed, *duplicate, *sold_out, *overloaded, *late, *again,
             *unknown;
     } count;
 };

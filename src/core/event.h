@@ -25,6 +25,10 @@ struct event {
                      * be unescaped: a trace is never worth an order */
 };
 
+/* The trace-id of a traceparent of the form that W3C gives version 00 (its 32 digits, borrowed),
+ * for logs; {NULL, 0} of anything shorter. */
+struct str event_trace_id(struct str traceparent);
+
 /* Appends the body, at most EVENT_MAX_BYTES. With `open`, the closing `,"epoch":E,"seq":S}` is left
  * out: the reserve script appends it, since only it knows them. */
 void event_encode(const struct event *e, bool open, struct strbuf *out);

@@ -130,3 +130,9 @@ void event_encode(const struct event *e, bool open, struct strbuf *out)
     }
     strbuf_commit(out, (size_t)(at - start));
 }
+
+struct str event_trace_id(struct str traceparent)
+{
+    /* "00-" 32 digits "-" … */
+    return traceparent.len < 36 ? (struct str){NULL, 0} : (struct str){traceparent.ptr + 3, 32};
+}

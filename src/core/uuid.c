@@ -43,6 +43,14 @@ void uuid_format(const struct uuid *u, char dst[UUID_TEXT])
     dst[8] = dst[13] = dst[18] = dst[23] = '-';
 }
 
+struct uuid_text uuid_text(const struct uuid *u)
+{
+    struct uuid_text t;
+    uuid_format(u, t.z);
+    t.z[UUID_TEXT] = 0;
+    return t;
+}
+
 static void set_version(struct uuid *u, int version)
 {
     u->b[6] = (uint8_t)((u->b[6] & 0x0f) | version << 4);

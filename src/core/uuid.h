@@ -12,6 +12,13 @@ struct uuid {
 
 int uuid_parse(struct str s, struct uuid *out); /* 8-4-4-4-12, any version; 0 or ERR_INVALID */
 void uuid_format(const struct uuid *u, char dst[UUID_TEXT]); /* not terminated */
+/* As text for a message that is about to be written: LOG_UUID("request_id", &id) among the fields
+ * of a log line (base/log.h), or uuid_text(&id).z; it lives to the end of that statement. */
+struct uuid_text {
+    char z[UUID_TEXT + 1];
+};
+struct uuid_text uuid_text(const struct uuid *u);
+#define LOG_UUID(name, u) LOG_Z(name, uuid_text(u).z)
 struct uuid uuid_v7(int64_t wall_ms, struct rng *rng);
 /* Name-based (SHA-1) in our own namespace: ids of commands (rule 27). */
 struct uuid uuid_v5(struct str name);

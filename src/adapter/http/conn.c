@@ -57,7 +57,7 @@ static void close_now(struct http_conn *c)
     http_server_closed(s);
 }
 
-static void gone(struct http_conn *c)
+void http_conn_cut(struct http_conn *c)
 {
     struct http_server *s = c->server;
     if (!c->active) {
@@ -65,7 +65,6 @@ static void gone(struct http_conn *c)
         return;
     }
     struct http_exchange *x = &c->in->x;
-    metric_add(s->metrics.canceled, 1);
     detach(c);
     if (x->on_gone) {
         http_exchange_over(c);
@@ -78,9 +77,12 @@ static void gone(struct http_conn *c)
     http_server_closed(s);
 }
 
-void http_conn_cut(struct http_conn *c)
+/* The client is. */
+static void gone(struct http_conn *c)
 {
-    gone(c);
+    if (c->active)
+        metric_add(c->server->metrics.canceled, 1);
+    http_conn_cut(c);
 }
 
 static void set_due(struct http_conn *c, enum http_due due, int64_t at_us)
@@ -199,7 +201,7 @@ static void read_in(struct http_conn *c)
 {
     struct http_server *s = c->server;
     if (!c->in && !(c->in = http_in_take(s))) {
-        gone(c);
+        http_conn_cut(c);
         return;
     }
     struct http_in *in = c->in;
@@ -332,7 +334,7 @@ static void on_due(struct timer *t)
         /* It does not read: what is unwritten is thrown away, also by the kernel. */
         struct linger reset = {.l_onoff = 1};
         setsockopt(c->io.fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
-        gone(c);
+        http_conn_cut(c);
         break;
     }
     default:

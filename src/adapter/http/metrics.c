@@ -36,6 +36,8 @@ void http_metrics_init(struct http_metrics *m, const char *prefix,
     m->inflight = metric_gauge(name(m, "inflight_requests", b),
                                "Requests whose handler has not answered yet.", NULL);
     m->connections = metric_gauge(name(m, "connections", b), "Open connections.", NULL);
+    metric_gauge_add(m->inflight, 0); /* known from the start; loops share them */
+    metric_gauge_add(m->connections, 0);
     m->accepted =
         metric_counter(name(m, "connections_accepted_total", b), "Connections accepted.", NULL);
     m->refused_connections =

@@ -16,15 +16,6 @@ void audit_broken(struct audit *a, enum audit_check_id id, const char *fmt, ...)
     k->broken++;
 }
 
-struct text {
-    char z[UUID_TEXT + 1];
-};
-static struct text text_of(const struct uuid *u)
-{
-    struct text t = {{0}};
-    uuid_format(u, t.z);
-    return t;
-}
 /* "user 7, request 0190…": how an offender is named. */
 struct name {
     char z[80];
@@ -33,7 +24,7 @@ static struct name name_of(const struct audit *a, uint32_t request)
 {
     const struct audit_request *r = &a->model.requests[request];
     struct name n;
-    snprintf(n.z, sizeof(n.z), "user %lld, request %s", (long long)r->user, text_of(&r->key).z);
+    snprintf(n.z, sizeof(n.z), "user %lld, request %s", (long long)r->user, uuid_text(&r->key).z);
     return n;
 }
 #define NAME(a, request) (name_of(a, request).z)
@@ -99,7 +90,7 @@ static void check_entries(struct audit *a, const struct audit_stored *s)
                                        uuid_eq(&s->buyer_reservation, &s->order_reservation);
     if (s->buyer && !stands)
         audit_broken(a, AUDIT_I5, "%s: buyers has them with reservation %s, which holds no unit",
-                     name, text_of(&s->buyer_reservation).z);
+                     name, uuid_text(&s->buyer_reservation).z);
     if (!s->buyer && audit_holds(s) && !s->returning)
         audit_broken(a, AUDIT_I5, "%s: holds a unit and is not in buyers", name);
 }
@@ -123,7 +114,7 @@ static void check_i5(struct audit *a)
                 returning++;
             else
                 audit_broken(a, AUDIT_I5, "%s: reservation %s holds a unit without an active order",
-                             NAME(a, s->request), text_of(&s->record_reservation).z);
+                             NAME(a, s->request), uuid_text(&s->record_reservation).z);
         }
     }
     int64_t sum = n->info.free + waiting + active + returning;
@@ -151,7 +142,7 @@ static void check_asked(struct audit *a, const struct audit_stored *s)
                      (long long)s->order_id);
     else if (s->record)
         audit_broken(a, AUDIT_I6, "%s: reservation %s, which nobody asked for", NAME(a, s->request),
-                     text_of(&s->record_reservation).z);
+                     uuid_text(&s->record_reservation).z);
 }
 
 static void check_told(struct audit *a, uint32_t i)
@@ -165,7 +156,7 @@ static void check_told(struct audit *a, uint32_t i)
     const struct audit_stored *s = &a->model.stored[r->stored];
     if (!audit_has_reservation(&a->model, s, &r->reservation_id))
         audit_broken(a, AUDIT_I6, "%s: was told reservation %s, which is not theirs", NAME(a, i),
-                     text_of(&r->reservation_id).z);
+                     uuid_text(&r->reservation_id).z);
     else if (s->order && uuid_eq(&s->order_reservation, &r->reservation_id) &&
              s->order_id != r->order_id)
         audit_broken(a, AUDIT_I6, "%s: was told order %lld, it is order %lld", NAME(a, i),

@@ -188,7 +188,9 @@ static void test_no_time_for_a_second_try(void **state)
     fixture_clear_trace(&f);
     q = fixture_request(&f, 2, 2);
     q.received_us -= 90 * MS;
+    uint64_t late = metric_value(f.pool.count.late);
     assert_int_equal(reserve_submit(&f.pool, &q, &f, NULL), ERR_DEADLINE);
+    assert_int_equal(metric_value(f.pool.count.late), late + 1);
     assert_int_equal(reserve_pool_busy(&f.pool), 0);
     assert_string_equal(f.trace, "");
     fixture_deinit(&f);

@@ -106,6 +106,15 @@ static void test_a_buffer_that_is_too_small_is_marked(void **state)
     }
 }
 
+static void test_trace_id(void **state)
+{
+    (void)state;
+    struct str parent = STR("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
+    assert_true(str_eq(event_trace_id(parent), STR("4bf92f3577b34da6a3ce929d0e0e4736")));
+    assert_null(event_trace_id(STR("")).ptr);
+    assert_null(event_trace_id((struct str){parent.ptr, 35}).ptr);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -113,6 +122,7 @@ int main(void)
         cmocka_unit_test(test_open_leaves_epoch_and_seq_to_the_script),
         cmocka_unit_test(test_round_trip_of_extremes),
         cmocka_unit_test(test_trace_is_escaped_and_bounded),
+        cmocka_unit_test(test_trace_id),
         cmocka_unit_test(test_a_buffer_that_is_too_small_is_marked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -169,6 +169,13 @@ static void test_rule_27_v5(void **state)
     }
 }
 
+static void test_text(void **state)
+{
+    (void)state;
+    struct uuid u = parse("019F2DB9-8af0-7a21-88e1-2df337730002");
+    assert_string_equal(uuid_text(&u).z, "019f2db9-8af0-7a21-88e1-2df337730002");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -176,6 +183,7 @@ int main(void)
         cmocka_unit_test(test_either_case_is_written_in_lower_case),
         cmocka_unit_test(test_every_wrong_character_is_refused),
         cmocka_unit_test(test_every_wrong_length_is_refused),
+        cmocka_unit_test(test_text),
         cmocka_unit_test(test_v7),
         cmocka_unit_test(test_v7_ms_of_others),
         cmocka_unit_test(test_sha1),
