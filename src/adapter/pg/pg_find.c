@@ -19,7 +19,7 @@ int pg_find_request(struct orders *o, const struct ctx *ctx, struct item item, i
         "SELECT message_id, status, state, reason, inbox_order_id, give_back, other_order_id, "
         "other_reservation_id, other_request_id, order_id, reservation_id, created_ms, updated_ms, "
         "order_status FROM seckill_find_request($1, $2, $3, $4)",
-        &a, "utttqbquuquqqt", &r);
+        &a, "u" PG_INBOX_KINDS "quqqt", &r);
     if (rc)
         return rc;
     *row = (struct orders_inbox){0};
@@ -27,17 +27,8 @@ int pg_find_request(struct orders *o, const struct ctx *ctx, struct item item, i
     if (PQntuples(r) == 0)
         return 1;
     if (!PQgetisnull(r, 0, 0)) {
-        *row = (struct orders_inbox){
-            .found = true,
-            .message_id = pg_uuid(r, 0, 0),
-            .order_id = pg_i64(r, 0, 4),
-            .give_back = pg_bool(r, 0, 5),
-            .other_order_id = pg_i64(r, 0, 6),
-            .other_reservation_id = pg_uuid(r, 0, 7),
-            .other_request_id = pg_uuid(r, 0, 8),
-        };
-        str_copy(row->status, sizeof row->status, pg_str(r, 0, 1));
-        rc = pg_verdict(r, 0, 2, &row->verdict);
+        struct uuid message_id = pg_uuid(r, 0, 0);
+        rc = pg_inbox_row(r, 0, 1, &message_id, row);
         if (rc)
             return rc;
     }

@@ -13,11 +13,11 @@ int pg_inbox(struct orders *o, const struct ctx *ctx, const struct uuid *message
     pg_args_init(&a, &c->buf);
     pg_add_uuids(&a, message_ids, sizeof *message_ids, n);
     PG_RESULT r = NULL;
-    int rc = pg_conn_query(
-        c, ctx, PG_READS,
-        "SELECT ord, message_id, status, state, reason, order_id, give_back, other_order_id, "
-        "other_reservation_id, other_request_id FROM seckill_inbox($1)",
-        &a, "iutttqbquu", &r);
+    int rc =
+        pg_conn_query(c, ctx, PG_READS,
+                      "SELECT ord, status, state, reason, order_id, give_back, other_order_id, "
+                      "other_reservation_id, other_request_id FROM seckill_inbox($1)",
+                      &a, "i" PG_INBOX_KINDS, &r);
     if (rc)
         return rc;
     for (int i = 0; i < n; i++)
@@ -26,15 +26,7 @@ int pg_inbox(struct orders *o, const struct ctx *ctx, const struct uuid *message
         int ord = pg_i32(r, i, 0);
         if (ord < 1 || ord > n)
             return ERR_INTERNAL;
-        struct orders_inbox *row = &rows[ord - 1];
-        row->found = true;
-        str_copy(row->status, sizeof row->status, pg_str(r, i, 2));
-        row->order_id = pg_i64(r, i, 5);
-        row->give_back = pg_bool(r, i, 6);
-        row->other_order_id = pg_i64(r, i, 7);
-        row->other_reservation_id = pg_uuid(r, i, 8);
-        row->other_request_id = pg_uuid(r, i, 9);
-        rc = pg_verdict(r, i, 3, &row->verdict);
+        rc = pg_inbox_row(r, i, 1, &message_ids[ord - 1], &rows[ord - 1]);
         if (rc)
             return rc;
     }
@@ -62,22 +54,11 @@ int pg_void_message(struct orders *o, const struct ctx *ctx, struct item item,
         c, ctx, PG_WRITES,
         "SELECT voided, status, state, reason, order_id, give_back, other_order_id, "
         "other_reservation_id, other_request_id FROM seckill_void($1, $2, $3, $4, $5, $6, $7, $8)",
-        &a, "btttqbquu", &r);
+        &a, "b" PG_INBOX_KINDS, &r);
     if (rc == 0 && PQntuples(r) != 1)
         rc = ERR_INTERNAL;
-    if (rc == 0) {
-        *row = (struct orders_inbox){
-            .found = true,
-            .message_id = message->message_id,
-            .order_id = pg_i64(r, 0, 4),
-            .give_back = pg_bool(r, 0, 5),
-            .other_order_id = pg_i64(r, 0, 6),
-            .other_reservation_id = pg_uuid(r, 0, 7),
-            .other_request_id = pg_uuid(r, 0, 8),
-        };
-        str_copy(row->status, sizeof row->status, pg_str(r, 0, 1));
-        rc = pg_verdict(r, 0, 2, &row->verdict);
-    }
+    if (rc == 0)
+        rc = pg_inbox_row(r, 0, 1, &message->message_id, row);
     if (rc == 0)
         rc = pg_bool(r, 0, 0) ? 0 : 1;
     pg_metrics_tx(rc, clock_mono_us() - begin);
