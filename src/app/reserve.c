@@ -12,7 +12,7 @@ struct reserve {
     void *viewer;
     struct reserve_answer answer;
     struct stock_reserve hold;
-    int64_t deadline_us, first_give_up_us;
+    int64_t started_us, deadline_us, first_give_up_us;
     int rc; /* the last try's */
     int tries;
     bool watched; /* the viewer is there */
@@ -231,6 +231,15 @@ static enum flow_result step_answer(struct flow *f)
     return FLOW_DONE;
 }
 
+static void show_limit(struct reserve_pool *p)
+{
+    int limit = admission_limit(&p->admission);
+    if (limit == p->limit_shown)
+        return;
+    metric_gauge_add(p->count.limit, limit - p->limit_shown); /* of all loops together */
+    p->limit_shown = limit;
+}
+
 static void on_end(struct flow *f)
 {
     struct reserve *r = reserve_of(f);
@@ -238,6 +247,9 @@ static void on_end(struct flow *f)
     /* The one used last is the one whose memory is still in the cache. */
     list_push_front(&p->free, &r->link);
     p->busy--;
+    int64_t now = p->sched->now_us;
+    admission_leave(&p->admission, now, now - r->started_us, r->unknown || r->rc == STOCK_TOO_LATE);
+    show_limit(p);
     if (p->busy == 0 && p->on_idle)
         p->on_idle(p);
 }
@@ -265,6 +277,7 @@ int reserve_pool_init(struct reserve_pool *p, int n)
     }
     p->n = n;
     p->busy = 0;
+    admission_init(&p->admission, n, p->target_us);
     p->count.created = metric_counter("seckill_reservation_created_total",
                                       "units reserved by requests of this process", NULL);
     p->count.replayed = metric_counter("seckill_duplicate_request_total",
@@ -277,6 +290,11 @@ int reserve_pool_init(struct reserve_pool *p, int n)
     static const char help[] = "requests refused before any work, by reason";
     p->count.overloaded = metric_counter(rejected, help, "reason=\"overloaded\"");
     p->count.late = metric_counter(rejected, help, "reason=\"deadline\"");
+    p->count.limit =
+        metric_gauge("seckill_admission_limit",
+                     "holds that may be under way at once, learnt from their duration", NULL);
+    p->limit_shown = 0;
+    show_limit(p);
     p->count.again = metric_counter("seckill_hold_retries_total",
                                     "second tries of a hold with the same ids", NULL);
     p->count.unknown = metric_counter("seckill_hold_unknown_total",
@@ -288,6 +306,7 @@ void reserve_pool_deinit(struct reserve_pool *p)
 {
     if (p->busy)
         panic("reserve: pool freed with %d flows under way", p->busy);
+    metric_gauge_add(p->count.limit, -p->limit_shown);
     free(p->flows);
     p->flows = NULL;
 }
@@ -312,13 +331,13 @@ int reserve_submit(struct reserve_pool *p, const struct reserve_request *q, void
         metric_add(p->count.late, 1);
         return ERR_DEADLINE;
     }
-    if (list_empty(&p->free)) {
-        metric_add(p->count.overloaded, 1);
-        return ERR_OVERLOAD;
-    }
     int rc = order_id_next(p->ids, q->wall_us / 1000, now, &order_id);
     if (rc < 0)
         return rc;
+    if (!admission_enter(&p->admission)) {
+        metric_add(p->count.overloaded, 1);
+        return ERR_OVERLOAD;
+    }
 
     struct reserve *r = container_of(list_pop_front(&p->free), struct reserve, link);
     p->busy++;
@@ -326,6 +345,7 @@ int reserve_submit(struct reserve_pool *p, const struct reserve_request *q, void
     r->watched = true;
     r->unknown = false;
     r->tries = 0;
+    r->started_us = now;
     r->deadline_us = q->received_us + p->submit_us;
     r->answer = (struct reserve_answer){.item = q->item, .request_id = q->request_id};
     r->hold.item = q->item;

@@ -20,14 +20,16 @@
  * HOLD_AGAIN. ACCEPTED is answered only after a record was seen; a refusal only if no try can have
  * taken a unit or still take one (rule 14); everything else is TIMEOUT.
  *
- * One pool a loop, with a fixed number of flows: the admission semaphore, which never waits. No
- * allocation per request. One thread. */
+ * One pool a loop, with a fixed number of flows: the admission semaphore, which never waits. How
+ * many of them may be used follows how long holds take (core/admission.h): what could not be served
+ * before its deadline is refused at once. No allocation per request. One thread. */
 #pragma once
 
 #include "app/hint.h"
 #include "base/flow.h"
 #include "base/metric.h"
 #include "base/sched.h"
+#include "core/admission.h"
 #include "core/order_id.h"
 #include "core/retry.h"
 #include "port/stock.h"
@@ -78,16 +80,18 @@ struct reserve_pool {
     struct hints *hints;
     int64_t submit_us; /* the whole budget */
     int64_t try_us;    /* one try of the hold: hold + publish timeout with Redis Streams */
+    int64_t target_us; /* holds that take longer than this let fewer in */
     void (*on_answer)(struct reserve_pool *p, void *viewer, const struct reserve_answer *a);
     void (*on_idle)(struct reserve_pool *p); /* the last flow ended; may be NULL */
 
     /* internal */
     struct reserve *flows;
+    struct admission admission;
     struct list free;
-    int n, busy;
+    int n, busy, limit_shown;
     struct {
         struct metric *created, *replayed, *duplicate, *sold_out, *overloaded, *late, *again,
-            *unknown;
+            *unknown, *limit;
     } count;
 };
 

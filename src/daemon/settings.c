@@ -25,6 +25,7 @@ const struct conf_option settings_table[] = {
     {"api.max_inflight", CONF_INT, AT(api.max_inflight), "4096", 1, 1000000, .help = "requests being worked on in this process; above: 429 OVERLOADED"},
     {"api.submit_timeout", CONF_DURATION, AT(api.submit_us), "90ms", 5 * MS, 10 * S, .help = "whole budget of POST /v1/orders"},
     {"api.hold_timeout", CONF_DURATION, AT(api.hold_us), "25ms", 1 * MS, 10 * S, .help = "one try of the hold in Redis; with Redis Streams the publish is part of it and adds its time"},
+    {"api.hold_target", CONF_DURATION, AT(api.hold_target_us), "30ms", 1 * MS, 10 * S, .help = "holds that take longer let fewer requests be worked on at once; the others hear 429 OVERLOADED"},
     {"api.publish_timeout", CONF_DURATION, AT(api.publish_us), "40ms", 1 * MS, 10 * S, .help = "publishing the order event"},
     {"api.hint", CONF_BOOL, AT(api.hint), "true", .help = "refuse buyers of a sold-out item locally"},
     {"api.hint_max_buyers", CONF_INT, AT(api.hint_max_buyers), "1000000", 0, 10000000, .help = "no hint for an item with more buyers than this"},

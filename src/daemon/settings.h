@@ -16,7 +16,7 @@ struct settings {
         setting_text listen, admin_listen, admin_token_file;
         int64_t loops; /* 0: one per core */
         int64_t max_inflight;
-        int64_t submit_us, hold_us, publish_us;
+        int64_t submit_us, hold_us, publish_us, hold_target_us;
         bool hint;
         int64_t hint_max_buyers;
         int64_t instance_id; /* order ids: -1 = lease one in Redis */

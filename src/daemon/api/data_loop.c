@@ -91,6 +91,7 @@ static int init_pool(struct data_loop *d)
         .submit_us = s->api.submit_us,
         /* with Redis Streams the publish is part of the hold */
         .try_us = s->api.hold_us + s->api.publish_us,
+        .target_us = s->api.hold_target_us,
         .on_answer = orders_on_answer,
         .on_idle = on_pool_idle,
     };

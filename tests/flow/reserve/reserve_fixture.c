@@ -66,6 +66,7 @@ void fixture_init(struct fixture *f, int64_t units, int flows)
                                     .hints = &f->hints,
                                     .submit_us = 90 * MS,
                                     .try_us = 65 * MS,
+                                    .target_us = 1000 * MS, /* its own test: core_admission_test */
                                     .on_answer = on_answer,
                                     .on_idle = on_idle};
     assert_int_equal(reserve_pool_init(&f->pool, flows), 0);
