@@ -67,7 +67,6 @@ void loop_post(struct loop *l, struct loop_post *p);
 /* --- signals, on one loop of the process only --- */
 struct loop_signal {
     void (*on_signal)(struct loop_signal *s, int signo);
-    int signo;
     void *impl;
     struct loop *loop; /* internal */
 };

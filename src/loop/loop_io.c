@@ -87,7 +87,6 @@ int loop_signal_add(struct loop *l, struct loop_signal *s, int signo)
         event_free(ev);
         return ERR_OVERLOAD;
     }
-    s->signo = signo;
     s->loop = l;
     s->impl = ev;
     l->attached++;

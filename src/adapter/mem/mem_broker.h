@@ -22,7 +22,6 @@ struct mem_stream {
     struct item item;
     struct mem_msg **all;
     int n, cap, waiting_from; /* everything before waiting_from was delivered once */
-    int acked;
     int64_t last_ms;
     int last_seq;
 };

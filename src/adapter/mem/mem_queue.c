@@ -63,7 +63,6 @@ static int apply_ack(struct mem_call *c, void *request)
         if (rows->row[i].msg->state != MEM_MSG_IN_HAND)
             continue;
         rows->row[i].msg->state = MEM_MSG_ACKED;
-        rows->row[i].msg->stream->acked++;
         r->done++;
     }
     return 0;

@@ -37,7 +37,7 @@ struct audit_counts {
     int64_t invoked, accepted, other_items;
     /* PostgreSQL */
     int64_t total, sold, active, orders, unsettled, dead_letters;
-    int64_t completed, rejected, quarantined, processing;
+    int64_t completed, rejected, quarantined;
     /* Redis */
     int64_t records, pending, buyers;
     struct stock_item_info info;
