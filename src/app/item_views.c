@@ -166,7 +166,7 @@ enum item_state item_view_state(const struct stock_item_info *i, int64_t now_ms)
     return i->free > 0 ? ITEM_OPEN : ITEM_SOLD_OUT;
 }
 
-struct str item_state_name(enum item_state s)
+struct str item_view_state_name(enum item_state s)
 {
     static const struct str names[] = {
         [ITEM_NOT_OPEN] = STR("NOT_OPEN"), [ITEM_OPEN] = STR("OPEN"),

@@ -67,6 +67,6 @@ enum item_state {
     ITEM_SOLD_OUT,
 };
 enum item_state item_view_state(const struct stock_item_info *i, int64_t now_ms);
-struct str item_state_name(enum item_state s);
+struct str item_view_state_name(enum item_state s);
 /* The free units, rounded up to a whole tenth of the total: 0 only if nothing is left. */
 int64_t item_view_free_about(const struct stock_item_info *i);

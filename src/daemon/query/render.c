@@ -79,7 +79,7 @@ void render_item(struct strbuf *b, const struct lookup_answer *a)
     const struct stock_item_info *i = &a->info;
     add_number(b, "{\"activity_id\":", a->item.activity_id);
     add_number(b, ",\"sku_id\":", a->item.sku_id);
-    add_word(b, ",\"state\":\"", item_state_name(item_view_state(i, a->now_ms)));
+    add_word(b, ",\"state\":\"", item_view_state_name(item_view_state(i, a->now_ms)));
     add_time(b, ",\"starts_at\":\"", i->starts_ms);
     add_time(b, ",\"ends_at\":\"", i->ends_ms);
     add_number(b, ",\"total\":", i->total);

@@ -30,7 +30,7 @@ static void test_state(void **state)
                                        .ends_ms = cases[i].ends,
                                        .total = 5,
                                        .free = cases[i].free};
-        struct str name = item_state_name(item_view_state(&info, 1000));
+        struct str name = item_view_state_name(item_view_state(&info, 1000));
         assert_true(str_eq(name, str_of(cases[i].is)));
     }
 }
