@@ -1,86 +1,102 @@
 -- Brings n reservations of one item to their verdicts, each once. Rules 2, 3, 4, 5, 7; README.md.
 -- KEYS 1 meta  2 stock  3 buyers  4 pending  5… n reservations, then the records of other orders
--- ARGV 1 item  2 n, then 10 a row: user_id  request_id  reservation_id  state  reason ('' none)  rank  give_back (1/0)
---      other_reservation_id ('' none)  other_order_id  other_request_id; last, per row: index in KEYS of the other's
---      record (0: its record is this one)
+-- ARGV 1 item, then 2 a row: reservation_id  verdict. The verdict of a reservation that became its own order is
+--      "SUCCEEDED"; any other is "state reason rank give_back" (reason '-': none; give_back 1 or 0), and where another
+--      order stands instead " other_reservation_id other_order_id other_request_id place" (place in KEYS of the other's
+--      record; 0: its record is this one)
 -- 0: a digit per row: 0 settled  1 ignored  2 later
+-- Nearly every row is "SUCCEEDED": it costs one read, one write and two arguments, and no table but the read's.
 local call = redis.call
 local time = call('TIME')
 local meta = call('HMGET', KEYS[1], 'epoch', 'seq')
-local n = tonumber(ARGV[2])
-local WIDTH, others = 10, 2 + 10 * n
+local n = (#ARGV - 1) / 2
+local RANK = { QUEUED = 1, PROCESSING = 2, SUCCEEDED = 3, SOLD_OUT = 3, REJECTED = 3, FAILED = 3, CANCELLED = 4 }
+local OWN = 'SUCCEEDED'
+local member_at = #KEYS[1] + 9 -- "…:meta" against "…:reservation:<member>"
 
 -- Read everything first: types are checked by it, and one row may depend on what an earlier row of this call changed.
 local stock = call('GET', KEYS[2])
 if stock and stock:find('[^%d-]') then return redis.error_reply('ERR stock is not a whole number') end
 call('ZCARD', KEYS[4])
-local records = {}
+local records = {} -- by key: reservation_id, epoch, status, state
 local function record(key)
   local r = records[key]
   if not r then
-    local f = call('HMGET', key, 'reservation_id', 'epoch', 'status', 'state', 'rank')
-    r = { id = f[1], epoch = f[2], status = f[3], state = f[4], rank = tonumber(f[5] or 1) }
+    r = call('HMGET', key, 'reservation_id', 'epoch', 'status', 'state')
     records[key] = r
   end
   return r
 end
-local users, buyers = {}, {}
+local rows, users, buyers = {}, {}, {}
 for i = 1, n do
-  local at = 2 + WIDTH * (i - 1)
-  record(KEYS[4 + i])
-  local other = tonumber(ARGV[others + i])
-  if other > 0 then record(KEYS[other]) end
-  users[i] = ARGV[at + 1]
+  local key, verdict = KEYS[4 + i], ARGV[2 * i + 1]
+  record(key)
+  if verdict ~= OWN then
+    local v = {}
+    for word in verdict:gmatch('%S+') do v[#v + 1] = word end
+    local place = tonumber(v[8] or 0)
+    if place > 0 then record(KEYS[place]) end
+    rows[i] = { state = v[1], reason = v[2], rank = tonumber(v[3]), gives = v[4] == '1', other = v[5], order = v[6],
+      request = v[7], place = place, user = key:match('^%d+', member_at) }
+    users[#users + 1] = rows[i].user
+  end
 end
-local held = call('HMGET', KEYS[3], unpack(users))
-for i = 1, n do buyers[users[i]] = held[i] end
+if users[1] then
+  local held = call('HMGET', KEYS[3], unpack(users))
+  for i, user in ipairs(users) do buyers[user] = held[i] end
+end
 
--- Decide each row on the state that the rows before it left.
-local result, changes, done, touched = {}, {}, {}, {}
+-- Decide each row on the state that the rows before it left, and write it. Nothing from here on can fail.
+local result, done, touched = {}, {}, {}
 local returned, moved = 0, false
-local function settle(i)
-  local at = 2 + WIDTH * (i - 1)
-  local user, request, id, state, reason = ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5]
-  local rank, gives, other_id = tonumber(ARGV[at + 6]), ARGV[at + 7] == '1', ARGV[at + 8]
-  local r = record(KEYS[4 + i])
-  if r.id ~= id or rank < 3 then return 1 end
-  if r.epoch ~= meta[1] or not stock then return 2 end -- rule 2: a rebuild is under way
-  local lost = r.state == 'SUCCEEDED' and reason == 'LOST_ORDER'
-  if rank < r.rank or rank == r.rank and not lost then return 1 end -- rule 3
 
-  local was_held = r.status ~= 'RELEASED'
-  local ordered = was_held and state == 'SUCCEEDED'
-  if gives and was_held then returned = returned + 1 end
+-- What is not simply a reservation's own order. The record's new status, and its other order's id or nil.
+local function other_end(r, id, row)
+  local was_held = r[3] ~= 'RELEASED'
+  local ordered = was_held and row.state == OWN
+  if row.gives and was_held then returned = returned + 1 end
   -- Rule 5: the buyers entry is ours to change only while it names this reservation.
-  local entry = buyers[user]
-  if entry and entry:sub(1, #id) == id and (not ordered or other_id ~= '') then
-    local keep = other_id ~= '' and (ordered or reason == 'ONE_USER_ONE_ORDER')
-    local place = tonumber(ARGV[others + i])
-    if keep and place > 0 then
-      local o = record(KEYS[place])
-      keep = not (o.id == other_id and o.status == 'RELEASED')
+  local entry = buyers[row.user]
+  if entry and entry:sub(1, #id) == id and (not ordered or row.other) then
+    local keep = row.other and (ordered or row.reason == 'ONE_USER_ONE_ORDER')
+    if keep and row.place > 0 then
+      local o = record(KEYS[row.place])
+      keep = not (o[1] == row.other and o[3] == 'RELEASED')
     end
-    buyers[user] = keep and other_id .. ' ' .. ARGV[at + 9] .. ' ' .. ARGV[at + 10]
-    touched[user], moved = true, true
+    buyers[row.user] = keep and row.other .. ' ' .. row.order .. ' ' .. row.request
+    touched[row.user], moved = true, true
   end
-  r.status, r.state, r.rank = ordered and 'ORDERED' or 'RELEASED', state, rank
-  local change = { 'status', r.status, 'state', state, 'rank', ARGV[at + 6] }
-  if reason ~= '' then
-    change[7], change[8] = 'reason', reason
-  end
-  if other_id ~= '' then
-    r.id = other_id
-    local m = #change
-    change[m + 1], change[m + 2], change[m + 3], change[m + 4] = 'reservation_id', other_id, 'order_id', ARGV[at + 9]
-  end
-  changes[#changes + 1] = { KEYS[4 + i], change }
-  done[#done + 1] = user .. ':' .. request
-  return 0
+  return ordered and 'ORDERED' or 'RELEASED'
 end
-for i = 1, n do result[i] = settle(i) end
 
--- Write.
-for _, c in ipairs(changes) do call('HSET', c[1], unpack(c[2])) end
+for i = 1, n do
+  local key, id, row = KEYS[4 + i], ARGV[2 * i], rows[i]
+  local r = records[key]
+  local rank, has = row and row.rank or 3, RANK[r[4] or 'QUEUED'] or 4
+  if r[1] ~= id or rank < 3 then
+    result[i] = '1'
+  elseif r[2] ~= meta[1] or not stock then
+    result[i] = '2' -- rule 2: a rebuild is under way
+  elseif rank < has or rank == has and not (row and row.reason == 'LOST_ORDER' and r[4] == OWN) then
+    result[i] = '1' -- rule 3
+  else
+    result[i] = '0'
+    done[#done + 1] = key:sub(member_at)
+    if not row then
+      r[3] = r[3] == 'RELEASED' and 'RELEASED' or 'ORDERED'
+      r[4] = OWN
+      call('HSET', key, 'status', r[3], 'state', OWN, 'rank', '3')
+    else
+      r[3], r[4] = other_end(r, id, row), row.state
+      call('HSET', key, 'status', r[3], 'state', row.state, 'rank', row.rank)
+      if row.reason ~= '-' then call('HSET', key, 'reason', row.reason) end
+      if row.other then
+        r[1] = row.other
+        call('HSET', key, 'reservation_id', row.other, 'order_id', row.order)
+      end
+    end
+  end
+end
 if done[1] then call('ZREM', KEYS[4], unpack(done)) end
 local set, gone = {}, {}
 for user in pairs(touched) do

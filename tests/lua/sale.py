@@ -105,19 +105,20 @@ class Sale:
 
     def settle_call(self, *rows):
         """Rows: dict(b=, state=, reason=, rank=, back=, other=Buyer or None)."""
-        keys, others, args, places = [], [], [], []
+        keys, others, args = [], [], []
         for row in rows:
             b, o = row["b"], row.get("other")
             keys.append(self.record_key(b))
-            args += [b.user, b.request, b.reservation, row["state"], row.get("reason", ""), row.get("rank", 3),
-                     int(row.get("back", False))]
-            args += [o.reservation, o.order, o.request] if o else ["", "", ""]
-            if o and o.request != b.request:
-                others.append(self.record_key(b, o.request))
-                places.append(4 + len(rows) + len(others))
-            else:
-                places.append(0)
-        return self.keys("meta", "stock", "buyers", "pending") + keys + others, [self.item, len(rows), *args, *places]
+            verdict = row["state"]
+            if verdict != "SUCCEEDED" or row.get("back") or o:
+                verdict += f" {row.get('reason') or '-'} {row.get('rank', 3)} {int(row.get('back', False))}"
+            if o:
+                if o.request != b.request:
+                    others.append(self.record_key(b, o.request))
+                verdict += f" {o.reservation} {o.order} {o.request} "
+                verdict += str(4 + len(rows) + len(others)) if o.request != b.request else "0"
+            args += [b.reservation, verdict]
+        return self.keys("meta", "stock", "buyers", "pending") + keys + others, [self.item, *args]
 
     def settle(self, *rows):
         return self.run("settle", *self.settle_call(*rows))

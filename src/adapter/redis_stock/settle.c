@@ -3,7 +3,7 @@
 
 #include "base/panic.h"
 
-enum { ROWS_MAX = 256, ROW_ARGS = 10 };
+enum { ROWS_MAX = 256, ROW_ARGS = 2, VERDICT_TEXT = 192 };
 
 /* Another record than its own is looked at only for the order of another key (rule 5). */
 static bool has_other_record(const struct stock_settle_row *row)
@@ -19,23 +19,43 @@ static int other_records(const struct stock_settle *s)
     return n;
 }
 
-static void put_row(struct redis_writer *w, const struct stock_settle_row *row)
+static void add_uuid(struct strbuf *b, const struct uuid *u)
 {
-    redis_put_i64(w, row->user_id);
-    keys_put_uuid(w, &row->request_id);
-    keys_put_uuid(w, &row->reservation_id);
-    redis_put(w, verdict_state_name(row->verdict.state));
-    redis_put(w, verdict_reason_name(row->verdict.reason));
-    redis_put_i64(w, verdict_rank(row->verdict.state));
-    redis_put(w, row->give_back ? STR("1") : STR("0"));
-    if (!row->other_order_id) {
-        for (int i = 0; i < 3; i++)
-            redis_put(w, STR(""));
-        return;
+    char text[UUID_TEXT];
+    uuid_format(u, text);
+    strbuf_add(b, text, UUID_TEXT);
+}
+
+/* One word where the reservation became its own order, which is nearly every row: see the script.
+ */
+static void put_verdict(struct redis_writer *w, const struct stock_settle_row *row, int place)
+{
+    char text[VERDICT_TEXT];
+    struct strbuf b;
+    strbuf_init_fixed(&b, text, sizeof text);
+    strbuf_add_str(&b, verdict_state_name(row->verdict.state));
+    if (row->verdict.state != VERDICT_SUCCEEDED || row->give_back || row->other_order_id) {
+        strbuf_add_char(&b, ' ');
+        strbuf_add_str(&b, row->verdict.reason == REASON_NONE
+                               ? STR("-")
+                               : verdict_reason_name(row->verdict.reason));
+        strbuf_add_char(&b, ' ');
+        strbuf_add_i64(&b, verdict_rank(row->verdict.state));
+        strbuf_add_str(&b, row->give_back ? STR(" 1") : STR(" 0"));
     }
-    keys_put_uuid(w, &row->other_reservation_id);
-    redis_put_i64(w, row->other_order_id);
-    keys_put_uuid(w, &row->other_request_id);
+    if (row->other_order_id) {
+        strbuf_add_char(&b, ' ');
+        add_uuid(&b, &row->other_reservation_id);
+        strbuf_add_char(&b, ' ');
+        strbuf_add_i64(&b, row->other_order_id);
+        strbuf_add_char(&b, ' ');
+        add_uuid(&b, &row->other_request_id);
+        strbuf_add_char(&b, ' ');
+        strbuf_add_i64(&b, place);
+    }
+    if (b.failed)
+        panic("stock settle: the verdict's text is too long");
+    redis_put(w, strbuf_str(&b));
 }
 
 static void on_encode_settle(struct redis_call *c, struct redis_writer *w)
@@ -52,12 +72,11 @@ static void on_encode_settle(struct redis_call *c, struct redis_writer *w)
             keys_put_reservation(w, s->item, s->rows[i].user_id, &s->rows[i].other_request_id);
     }
     keys_put_item(w, s->item);
-    redis_put_i64(w, s->n);
-    for (int i = 0; i < s->n; i++)
-        put_row(w, &s->rows[i]);
     int place = 4 + s->n;
-    for (int i = 0; i < s->n; i++)
-        redis_put_i64(w, has_other_record(&s->rows[i]) ? ++place : 0);
+    for (int i = 0; i < s->n; i++) {
+        keys_put_uuid(w, &s->rows[i].reservation_id);
+        put_verdict(w, &s->rows[i], has_other_record(&s->rows[i]) ? ++place : 0);
+    }
 }
 
 static void on_settled(struct redis_call *call, int rc, const struct redis_reply *reply)
@@ -85,8 +104,8 @@ void stock_settle(struct stock *st, struct stock_settle *s)
     if (s->n < 1 || s->n > ROWS_MAX)
         panic("stock settle: %d rows", s->n);
     struct stock_call *c = stock_begin(stock_self(st), &s->op, &s->space);
-    stock_run(c, SCRIPT_SETTLE, 4 + s->n + other_records(s), 2 + (ROW_ARGS + 1) * s->n,
-              on_encode_settle, on_settled);
+    stock_run(c, SCRIPT_SETTLE, 4 + s->n + other_records(s), 1 + ROW_ARGS * s->n, on_encode_settle,
+              on_settled);
 }
 
 static void on_encode_progress(struct redis_call *c, struct redis_writer *w)
