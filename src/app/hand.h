@@ -22,6 +22,7 @@ struct work {
     /* Operations that still borrow m. The slot is free when none is left and it was put back. */
     int pins;
     bool put;
+    bool untold;  /* PROCESSING may still have to be told */
     bool waiting; /* in a lane or among the suspects, nothing has started with it */
     enum work_suspect suspect;
     int again;    /* how often the order function said AGAIN */

@@ -1,7 +1,6 @@
 #include "app/intake.h"
 
 #include "app/burial.h"
-#include "app/progress.h"
 #include "app/worker.h"
 #include "base/crashpoint.h"
 #include "core/retry.h"
@@ -66,7 +65,7 @@ static enum flow_result step_received(struct flow *f)
     return FLOW_NEXT;
 }
 
-static void take_one(struct worker *w, struct queue_message *m, struct progress *p)
+static void take_one(struct worker *w, struct queue_message *m)
 {
     struct work *k = hand_take(w, m);
     int d = m->deliveries;
@@ -85,7 +84,7 @@ static void take_one(struct worker *w, struct queue_message *m, struct progress 
         burial_undecodable(k, "of another item than its stream");
         return;
     }
-    progress_add(p, &k->e);
+    progress_received(k);
     worker_route(k);
 }
 
@@ -93,21 +92,18 @@ static void take_one(struct worker *w, struct queue_message *m, struct progress 
 static int take_all(struct worker *w)
 {
     struct intake *in = &w->intake;
-    struct progress progress;
-    progress_init(&progress, w);
     int n = 0, surplus = 0;
     struct list *at;
     while ((at = list_pop_front(&in->op.messages))) {
         struct queue_message *m = container_of(at, struct queue_message, link);
         if (n < in->asked) {
             n++;
-            take_one(w, m, &progress);
+            take_one(w, m);
         } else {
             surplus++;
             w->queue->ops->release(w->queue, m);
         }
     }
-    progress_send(&progress);
     hand_unreserve(w, in->asked - n);
     if (surplus > 0)
         log_error("queue returned more than was asked for", LOG_I("asked", in->asked),

@@ -9,7 +9,7 @@
 
 #define MARKS_MAX 8192
 #define MARKS_BATCH 1000
-#define MARKS_WAIT_US 25000
+#define MARKS_WAIT_US 100000 /* below worker.relay_after, or the relay settles them once more */
 
 struct marks {
     int64_t *ids; /* [MARKS_MAX], the first n are in use */

@@ -6,25 +6,8 @@
 struct call {
     struct worker *w;
     struct stock_settle op;
-    struct stock_settle_row rows[];
+    struct stock_settle_row rows[PROGRESS_MAX];
 };
-
-void progress_init(struct progress *p, struct worker *w)
-{
-    p->w = w;
-    p->n = 0;
-}
-
-void progress_add(struct progress *p, const struct event *e)
-{
-    if (p->n == PROGRESS_MAX || (p->n > 0 && !item_eq(p->item, e->item)))
-        progress_send(p);
-    p->item = e->item;
-    p->rows[p->n++] = (struct stock_settle_row){.user_id = e->user_id,
-                                                .request_id = e->request_id,
-                                                .reservation_id = e->reservation_id,
-                                                .verdict = {VERDICT_PROCESSING, REASON_NONE}};
-}
 
 static void on_done(struct op *op, int rc)
 {
@@ -32,25 +15,83 @@ static void on_done(struct op *op, int rc)
     struct worker *w = c->w;
     (void)rc;
     free(c);
-    w->progress_calls--;
+    w->progress.calls--;
     worker_op_ended(w);
 }
 
-void progress_send(struct progress *p)
+static void send(struct call *c)
 {
-    struct worker *w = p->w;
-    int n = p->n;
-    p->n = 0;
-    if (n == 0 || w->stopping || w->progress_calls >= PROGRESS_UNDER_WAY_MAX)
-        return;
-    struct call *c = malloc(sizeof *c + (size_t)n * sizeof c->rows[0]);
-    if (!c)
-        return;
-    memcpy(c->rows, p->rows, (size_t)n * sizeof c->rows[0]);
-    c->w = w;
-    c->op = (struct stock_settle){
-        .op = {on_done, worker_store_deadline(w)}, .item = p->item, .rows = c->rows, .n = n};
-    w->progress_calls++;
+    struct worker *w = c->w;
+    c->op.op = (struct op){on_done, worker_store_deadline(w)};
+    c->op.rows = c->rows;
+    w->progress.calls++;
     worker_op_begun(w);
     w->stock->ops->progress(w->stock, &c->op);
+}
+
+/* The call that has room for this item's next row; NULL: no more now. */
+static struct call *room(struct worker *w, struct call *c, struct item item)
+{
+    if (c && c->op.n < PROGRESS_MAX && item_eq(c->op.item, item))
+        return c;
+    if (c)
+        send(c);
+    if (w->progress.calls >= PROGRESS_UNDER_WAY_MAX)
+        return NULL;
+    c = malloc(sizeof *c);
+    if (!c)
+        return NULL;
+    c->w = w;
+    c->op = (struct stock_settle){.item = item};
+    return c;
+}
+
+static bool is_due(const struct work *k, int64_t now_us)
+{
+    return k->m && k->untold && !k->put && now_us - k->received_us >= PROGRESS_AFTER_US;
+}
+
+static void on_tick(struct timer *t)
+{
+    struct worker *w = container_of(t, struct worker, progress.timer);
+    struct call *c = NULL;
+    bool full = false, more = false;
+    for (int i = 0; i < w->hand.size; i++) {
+        struct work *k = &w->hand.works[i];
+        if (!full && is_due(k, w->sched->now_us)) {
+            c = room(w, c, k->e.item);
+            full = !c;
+            if (full)
+                continue;
+            k->untold = false;
+            c->rows[c->op.n++] =
+                (struct stock_settle_row){.user_id = k->e.user_id,
+                                          .request_id = k->e.request_id,
+                                          .reservation_id = k->e.reservation_id,
+                                          .verdict = {VERDICT_PROCESSING, REASON_NONE}};
+        }
+        more |= k->m && k->untold && !k->put;
+    }
+    if (c)
+        send(c);
+    if (more)
+        sched_set_in(w->sched, t, PROGRESS_TICK_US);
+}
+
+void progress_init(struct worker *w)
+{
+    w->progress = (struct progress){.timer.on_fire = on_tick};
+}
+
+void progress_received(struct work *k)
+{
+    struct worker *w = k->w;
+    k->untold = true;
+    if (w->progress.timer.slot == 0 && !w->stopping)
+        sched_set_in(w->sched, &w->progress.timer, PROGRESS_TICK_US);
+}
+
+void progress_stop(struct worker *w)
+{
+    sched_clear(w->sched, &w->progress.timer);
 }

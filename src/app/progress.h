@@ -1,22 +1,25 @@
-/* PROCESSING, told to the buyers of what was just received (rule 6): one call per item, fire and
- * forget. Best effort: when too many are under way it is left out. Loop thread. */
+/* PROCESSING, told to the buyers whose message is in hand for a while and has no end yet (rule 6).
+ * Nearly every message ends sooner, and a hint that is overwritten at once is not worth a write per
+ * order (docs/decisions/0005). One call per item, fire and forget; when too many are under way it
+ * is left out. Loop thread. */
 #pragma once
 
-#include "core/event.h"
-#include "port/stock.h"
+#include "base/sched.h"
 
+#define PROGRESS_AFTER_US 100000
+#define PROGRESS_TICK_US 50000
 #define PROGRESS_MAX 256
 #define PROGRESS_UNDER_WAY_MAX 16
 
 struct worker;
+struct work;
 
 struct progress {
-    struct worker *w;
-    struct item item;
-    int n;
-    struct stock_settle_row rows[PROGRESS_MAX];
+    struct timer timer;
+    int calls; /* under way */
 };
-void progress_init(struct progress *p, struct worker *w);
-/* Sends what is collected when the item changes or it is full. */
-void progress_add(struct progress *p, const struct event *e);
-void progress_send(struct progress *p);
+void progress_init(struct worker *w);
+/* A decoded message has come into hand. */
+void progress_received(struct work *k);
+/* Nothing is told any more from here on. */
+void progress_stop(struct worker *w);

@@ -88,8 +88,11 @@ static enum flow_result step_pick(struct flow *f)
             r->want = r->want * 2 > RELAY_READ_MAX ? RELAY_READ_MAX : r->want * 2;
         else if (r->later < w->cfg.relay_batch / 4)
             r->want = w->cfg.relay_batch;
-        /* There is more: soon, but not before these are marked (marks.h waits a moment). */
-        return rest(w, all_read && r->took > 0 ? 2 * MARKS_WAIT_US : w->cfg.relay_interval_us);
+        if (!all_read || r->took == 0)
+            return rest(w, w->cfg.relay_interval_us);
+        /* There is more: soon, when these are marked. */
+        marks_flush(w);
+        return rest(w, RELAY_AGAIN_US);
     }
     settling_init(&r->settling, w, r->rows[first].item, SETTLE_MAX, on_settled);
     for (int i = first; i < r->n && r->settling.n < SETTLE_MAX; i++) {

@@ -16,6 +16,7 @@
 #include "base/sched.h"
 
 #define RELAY_READ_MAX 4096
+#define RELAY_AGAIN_US 50000
 
 struct relay {
     struct flow flow;

@@ -44,6 +44,7 @@ void worker_init(struct worker *w)
     share_init(w);
     suspects_init(w);
     marks_init(w);
+    progress_init(w);
 }
 
 void worker_start(struct worker *w)
@@ -60,6 +61,7 @@ void worker_stop(struct worker *w, void (*on_idle)(struct worker *w))
 {
     w->stopping = true;
     w->on_idle = on_idle;
+    progress_stop(w);
     catalog_stop(w);
     relay_stop(w);
     recover_stop(w);
@@ -93,6 +95,7 @@ void worker_deinit(struct worker *w)
     sched_clear(w->sched, &w->changed);
     relay_deinit(w);
     recover_deinit(w);
+    progress_stop(w);
     marks_deinit(w);
     lanes_deinit(w);
     hand_deinit(w);

@@ -17,6 +17,7 @@
 #include "app/lanes.h"
 #include "app/lease.h"
 #include "app/marks.h"
+#include "app/progress.h"
 #include "app/recover.h"
 #include "app/relay.h"
 #include "app/share.h"
@@ -69,6 +70,7 @@ struct worker {
     struct suspects suspects;
     struct lease lease;
     struct marks marks;
+    struct progress progress;
     struct health health;
     struct relay relay;
     struct recover recover;
@@ -77,7 +79,6 @@ struct worker {
     bool stopping; /* nothing new is begun */
     bool canceled; /* nothing is finished either: what is in hand goes without an ack */
     int ops;       /* operations under way: the end waits for them */
-    int progress_calls;
     void (*on_idle)(struct worker *w); /* see worker_stop */
     struct timer changed;
 };

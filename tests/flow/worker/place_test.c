@@ -13,7 +13,7 @@ static void test_happy_path(void **state)
         world_reserve(&x, ITEM, user);
     world_start(&x);
     world_run(&x, 100 * MS);
-    assert_string_equal(world_trace(&x), "progress 3 | place 1,2,3 | settle 3 | ack 3 | mark 3");
+    assert_string_equal(world_trace(&x), "place 1,2,3 | settle 3 | ack 3 | mark 3");
     assert_string_equal(world_state(&x, ITEM, 2), "SUCCEEDED");
     world_run(&x, 20 * S);
     assert_string_equal(world_trace(&x), ""); /* and it rests */
@@ -33,9 +33,34 @@ static void test_batches_form_while_one_is_running(void **state)
     for (int user = 2; user <= 5; user++)
         world_post(&x, ITEM, user);
     world_run(&x, 300 * MS);
-    assert_string_equal(world_trace(&x),
-                        "progress 1 | place 1 | settle 1 | ack 1 | progress 4 | place 2,3,4,5 | "
-                        "settle 4 | ack 4 | mark 5");
+    assert_string_equal(world_trace(&x), "place 1 | settle 1 | ack 1 | place 2,3,4,5 | "
+                                         "settle 4 | ack 4 | mark 5");
+    world_stop(&x);
+    world_deinit(&x);
+}
+
+/* Rule 6, docs/decisions/0005: a hint, told where an end takes long, and once. */
+static void test_processing_is_told_to_those_who_wait(void **state)
+{
+    struct world x;
+    (void)state;
+    world_init(&x, 100);
+    world_start(&x);
+    for (int i = 0; i < 3; i++)
+        mem_faults_add(mem_orders_faults(mem_jobs_orders(x.jobs, i)), MEM_ORDERS_PLACE, 1,
+                       MEM_FAULT_REPLY_LATE, 400 * MS);
+    world_reserve(&x, ITEM, 1);
+    world_run(&x, 5 * MS);
+    world_reserve(&x, ITEM, 2); /* behind it */
+    world_run(&x, 85 * MS);
+    assert_string_equal(world_state(&x, ITEM, 1), "QUEUED");
+    world_run(&x, 110 * MS);
+    assert_string_equal(world_state(&x, ITEM, 1), "PROCESSING");
+    assert_string_equal(world_state(&x, ITEM, 2), "PROCESSING");
+    assert_string_equal(world_trace(&x), "place 1 | progress 1 | progress 1");
+    world_run(&x, 1 * S);
+    assert_string_equal(world_state(&x, ITEM, 1), "SUCCEEDED");
+    assert_null(strstr(world_trace(&x), "progress"));
     world_stop(&x);
     world_deinit(&x);
 }
@@ -122,7 +147,7 @@ static void test_a_conflict_runs_again_with_the_same_ids(void **state)
     (void)state;
     start_with_fault(&x, 1, MEM_FAULT_ANSWER, ERR_CONFLICT);
     world_run(&x, 300 * MS);
-    assert_string_equal(world_trace(&x), "progress 1 | place 1=ERR_CONFLICT | place 1 | settle 1 | "
+    assert_string_equal(world_trace(&x), "place 1=ERR_CONFLICT | place 1 | settle 1 | "
                                          "ack 1 | mark 1");
     finish_clean(&x);
 }
@@ -134,8 +159,8 @@ static void test_three_conflicts_give_it_back_uncounted(void **state)
     start_with_fault(&x, 3, MEM_FAULT_ANSWER, ERR_CONFLICT);
     world_run(&x, 2 * S);
     assert_string_equal(world_trace(&x),
-                        "progress 1 | place 1=ERR_CONFLICT | place 1=ERR_CONFLICT | "
-                        "place 1=ERR_CONFLICT | later 1 | progress 1 | place 1 | settle 1 | ack 1 "
+                        "place 1=ERR_CONFLICT | place 1=ERR_CONFLICT | "
+                        "place 1=ERR_CONFLICT | later 1 | place 1 | settle 1 | ack 1 "
                         "| mark 1");
     finish_clean(&x);
 }
@@ -147,7 +172,7 @@ static void test_a_lost_commit_is_asked_again(void **state)
     (void)state;
     start_with_fault(&x, 1, MEM_FAULT_REPLY_LOST, 0);
     world_run(&x, 700 * MS);
-    assert_string_equal(world_trace(&x), "progress 1 | place 1=ERR_UNCERTAIN | place 1 | settle 1 "
+    assert_string_equal(world_trace(&x), "place 1=ERR_UNCERTAIN | place 1 | settle 1 "
                                          "| ack 1 | unsettled 1 | settle 1 | mark 1");
     finish_clean(&x);
 }
@@ -166,8 +191,7 @@ static void test_retries_have_a_budget(void **state)
                    MEM_FAULT_ANSWER, ERR_CONFLICT);
     world_reserve(&x, ITEM, 1);
     world_run(&x, 150 * MS);
-    assert_string_equal(world_trace(&x),
-                        "progress 1 | place 1=ERR_CONFLICT | place 1=ERR_CONFLICT | later 1");
+    assert_string_equal(world_trace(&x), "place 1=ERR_CONFLICT | place 1=ERR_CONFLICT | later 1");
     world_run(&x, 2 * S);
     finish_clean(&x);
 }
@@ -187,9 +211,9 @@ static void test_one_bad_message_among_good_ones(void **state)
     world_run(&x, 90 * MS);
     assert_string_equal(
         world_trace(&x),
-        "progress 8 | place 1,2,3,4,5,6,7,8=ERR_INVALID | place 1,2,3,4 | settle 4 | ack 4 | "
+        "place 1,2,3,4,5,6,7,8=ERR_INVALID | place 1,2,3,4 | settle 4 | ack 4 | "
         "place 5,6,7,8=ERR_INVALID | place 5,6=ERR_INVALID | place 5 | settle 1 | ack 1 | "
-        "place 6=ERR_INVALID | place 7,8 | settle 2 | ack 2 | count 1 | later 1 | mark 7");
+        "place 6=ERR_INVALID | place 7,8 | settle 2 | ack 2 | count 1 | later 1");
     assert_int_equal(mem_db_active_orders(x.db, ITEM), 7);
     world_run(&x, 60 * S);
     assert_int_equal(mem_db_dead_letters(x.db), 1);
@@ -201,7 +225,7 @@ static void test_one_bad_message_among_good_ones(void **state)
     assert_int_equal(counted, 8);
     assert_int_equal(mem_broker_unacked(x.broker, ITEM), 0);
     /* Held, not settled: recovery leaves it alone (rule 25). */
-    assert_string_equal(world_state(&x, ITEM, 6), "PROCESSING");
+    assert_string_equal(world_state(&x, ITEM, 6), "QUEUED");
     world_stop(&x);
     world_deinit(&x);
 }
@@ -219,7 +243,7 @@ static void test_all_failing_alike_counts_for_none(void **state)
     world_start(&x);
     world_run(&x, 80 * MS);
     assert_string_equal(world_trace(&x),
-                        "progress 4 | place 1,2,3,4=ERR_INVALID | place 1,2=ERR_INVALID | "
+                        "place 1,2,3,4=ERR_INVALID | place 1,2=ERR_INVALID | "
                         "place 1=ERR_INVALID | place 2=ERR_INVALID | place 3,4=ERR_INVALID | "
                         "place 3=ERR_INVALID | place 4=ERR_INVALID | later 4");
     for (int user = 1; user <= 4; user++) {
@@ -274,7 +298,7 @@ static void test_again_means_again_at_once(void **state)
     world_start(&x);
     world_run(&x, 100 * MS);
     /* The fake made the order all the same; the second answer is what counts here. */
-    assert_string_equal(world_trace(&x), "progress 2 | place 1,2 | settle 1 | ack 1 | place 2 | "
+    assert_string_equal(world_trace(&x), "place 1,2 | settle 1 | ack 1 | place 2 | "
                                          "settle 1 | ack 1 | mark 1");
     world_run(&x, 2 * S);
     finish_clean(&x);
@@ -290,8 +314,7 @@ static void test_again_is_bounded(void **state)
     x.again_times = 4;
     world_start(&x);
     world_run(&x, 80 * MS);
-    assert_string_equal(world_trace(&x),
-                        "progress 1 | place 1 | place 1 | place 1 | place 1 | later 1");
+    assert_string_equal(world_trace(&x), "place 1 | place 1 | place 1 | place 1 | later 1");
     world_run(&x, 5 * S);
     finish_clean(&x);
 }
@@ -383,11 +406,10 @@ static void test_a_lost_ack_is_repeated_and_then_redelivered(void **state)
         mem_faults_add(mem_queue_faults(x.queue), MEM_QUEUE_ACK, k, MEM_FAULT_NOT_DONE, 0);
     world_reserve(&x, ITEM, 1);
     world_run(&x, 500 * MS);
-    assert_string_equal(world_trace(&x),
-                        "progress 1 | place 1 | settle 1 | ack 1 | ack 1 | mark 1");
+    assert_string_equal(world_trace(&x), "place 1 | settle 1 | ack 1 | ack 1 | mark 1");
     world_run(&x, 12 * S);
     /* Delivered again: the inbox answers, settled once more, acked. */
-    assert_string_equal(world_trace(&x), "progress 1 | place 1 | settle 1 | ack 1");
+    assert_string_equal(world_trace(&x), "place 1 | settle 1 | ack 1");
     finish_clean(&x);
 }
 
@@ -396,6 +418,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_happy_path),
         cmocka_unit_test(test_batches_form_while_one_is_running),
+        cmocka_unit_test(test_processing_is_told_to_those_who_wait),
         cmocka_unit_test(test_items_run_side_by_side_and_one_item_alone),
         cmocka_unit_test(test_twice_the_stock),
         cmocka_unit_test(test_a_hundred_deliveries_change_nothing),

@@ -26,7 +26,7 @@ static void test_a_lost_message_is_published_again(void **state)
     world_run(&x, 4 * S);
     assert_string_equal(world_trace(&x), ""); /* not before recover_after */
     world_run(&x, 5 * S);
-    assert_string_equal(world_trace(&x), "inbox 1 | claim 1 | publish 1 | note 1 | progress 1 | "
+    assert_string_equal(world_trace(&x), "inbox 1 | claim 1 | publish 1 | note 1 | "
                                          "place 1 | settle 1 | ack 1 | mark 1");
     assert_string_equal(world_state(&x, ITEM, 1), "SUCCEEDED");
     world_assert_clean(&x);
@@ -251,7 +251,7 @@ static void test_age_unknown(void **state)
     assert_string_equal(world_trace(&x), "");
     assert_int_equal(metric_value(x.w->metrics.age_unknown), 1);
     world_run(&x, 10 * S);
-    assert_string_equal(world_trace(&x), "inbox 1 | claim 1 | publish 1 | note 1 | progress 1 | "
+    assert_string_equal(world_trace(&x), "inbox 1 | claim 1 | publish 1 | note 1 | "
                                          "place 1 | settle 1 | ack 1 | mark 1");
     world_assert_clean(&x);
     world_stop(&x);
@@ -345,7 +345,7 @@ static void test_a_lost_answer_of_the_publish_is_not_repeated_at_once(void **sta
     world_start(&x);
     mem_faults_add(mem_queue_faults(x.queue), MEM_QUEUE_PUBLISH, 1, MEM_FAULT_REPLY_LOST, 0);
     world_run(&x, 10 * S);
-    assert_string_equal(world_trace(&x), "inbox 1 | claim 1 | publish 1 | progress 1 | place 1 | "
+    assert_string_equal(world_trace(&x), "inbox 1 | claim 1 | publish 1 | place 1 | "
                                          "settle 1 | ack 1 | mark 1");
     world_assert_clean(&x);
     world_stop(&x);
@@ -363,7 +363,7 @@ static void test_the_relay_sweeps_what_redis_did_not_take(void **state)
     mem_faults_add(mem_stock_faults(x.stock), MEM_STOCK_SETTLE, 1, MEM_FAULT_NOT_DONE, 0);
     world_reserve(&x, ITEM, 1);
     world_run(&x, 700 * MS);
-    assert_string_equal(world_trace(&x), "progress 1 | place 1 | settle 1 | ack 1 | unsettled 1 | "
+    assert_string_equal(world_trace(&x), "place 1 | settle 1 | ack 1 | unsettled 1 | "
                                          "settle 1 | mark 1");
     world_assert_clean(&x);
     world_stop(&x);
@@ -407,7 +407,7 @@ static void test_a_crash_between_commit_and_settle(void **state)
     world_run(&x, 50 * MS);
     world_die(&x);
     assert_int_equal(mem_db_active_orders(x.db, ITEM), 1);
-    assert_string_equal(world_state(&x, ITEM, 1), "PROCESSING");
+    assert_string_equal(world_state(&x, ITEM, 1), "QUEUED");
     world_start(&x);
     world_run(&x, 1 * S);
     assert_string_equal(world_state(&x, ITEM, 1), "SUCCEEDED"); /* the relay, before redelivery */
