@@ -71,8 +71,7 @@ CREATE TABLE consumer_inbox (
     PRIMARY KEY (message_id, consumer_group), -- the group is always the same: compared last
     CONSTRAINT ck_consumer_inbox_status CHECK (status IN ('PROCESSING', 'COMPLETED', 'REJECTED', 'QUARANTINED'))
 );
-CREATE INDEX idx_consumer_inbox_processed_at ON consumer_inbox (processed_at)
-    WHERE status IN ('COMPLETED', 'REJECTED'); -- retention
+CREATE INDEX idx_consumer_inbox_processed_at ON consumer_inbox USING brin (processed_at); -- retention
 CREATE INDEX idx_consumer_inbox_user_request ON consumer_inbox (user_id, request_id);
 
 -- What Redis and the result topic must still hear. settled_at: settled in Redis; published_at: on the result topic
@@ -101,7 +100,6 @@ CREATE TABLE outbox (
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05);
 -- By time and not by id: the primary key would do for an order by id, and walk all that is settled.
 CREATE INDEX idx_outbox_unsettled ON outbox (created_at) WHERE settled_at IS NULL;
-CREATE INDEX idx_outbox_unpublished ON outbox (created_at) WHERE published_at IS NULL;
 CREATE INDEX idx_outbox_created_at ON outbox USING brin (created_at); -- retention
 
 -- Every movement of a unit, append-only. delta is the change of the item's free units (total − sold): the sum over an

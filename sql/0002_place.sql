@@ -58,8 +58,13 @@ CREATE TYPE seckill_outcome AS (
 );
 
 -- Places the messages of one item: parallel arrays, one element a message. Returns a row a message (ord from 1), in
--- any order; step_us (inbox, orders, finish, inventory) on the one with ord 1. Without messages: no row, but an error
--- where it could not write (rule 21).
+-- any order; step_us (inbox, orders, finish, inventory) on the one with ord 1. When all became orders, which is nearly
+-- always, one row stands for all: ord 0, and behind the four steps the outbox ids in the messages' order. Without
+-- messages: no row, but an error where it could not write (rule 21).
+--
+-- Two ways lead to the inventory row: the plain one, in the hope that nothing is in the way (inserts that look into each
+-- unique index first, and statements that tell what they did, cost a third more), and, where that hope fails, the careful
+-- one over the same messages from the start.
 --
 -- The settings: generic plans over index lookups, whatever the statistics of a table say that was empty a second ago.
 CREATE FUNCTION seckill_place(
@@ -84,6 +89,7 @@ DECLARE
     v_free integer;
     v_epoch bigint;
     v_seq bigint; -- the highest of the batch, of the item's epoch
+    v_plain boolean := false;  -- all are fresh, and orders
     v_full boolean := false;   -- nothing is free, known under the lock
     v_rows integer;
     -- the fresh messages, parallel
@@ -129,83 +135,120 @@ BEGIN
         RAISE EXCEPTION 'item %:% is not in seckill_inventory', p_activity, p_sku USING ERRCODE = 'SK002';
     END IF;
 
-    -- Inbox, by key: of a message that another transaction has in hand this waits for the end. Written as completed
-    -- at once; the few that end otherwise are updated below, in the same transaction.
-    WITH fresh AS (
-        INSERT INTO consumer_inbox (consumer_group, message_id, request_id, reservation_id, user_id, activity_id,
-            sku_id, order_id, status, received_at, processed_at)
-        SELECT c_group, m.message_id, m.request_id, m.reservation_id, m.user_id, p_activity,
-            p_sku, m.order_id, 'COMPLETED', v_now, v_now
-        FROM unnest(p_message, p_request, p_reservation, p_user, p_order) WITH ORDINALITY
-            AS m (message_id, request_id, reservation_id, user_id, order_id, nth)
-        ORDER BY m.message_id, m.nth
-        ON CONFLICT DO NOTHING
-        RETURNING message_id)
-    SELECT count(*), array_agg(message_id) INTO f_n, f_message FROM fresh;
-
-    IF f_n = n THEN
-        f_message := p_message;
-    ELSE
-        -- The others' outcomes: a statement of its own, since the one above does not see the rows it waited for.
-        SELECT COALESCE(array_agg(ROW(k.message_id,
-            CASE WHEN v.status IS NULL THEN 3 WHEN v.status = 'QUARANTINED' THEN 4 ELSE 1 END,
-            v.state, v.reason, v.give_back, v.other_order_id, v.other_reservation_id, v.other_request_id,
-            NULL, NULL)::seckill_outcome), '{}')
-        INTO v_known
-        FROM (SELECT message_id FROM unnest(p_message) AS m (message_id)
-              EXCEPT SELECT message_id FROM unnest(f_message) AS f (message_id)) k
-        LEFT JOIN LATERAL (SELECT * FROM inbox_verdict w
-                           WHERE w.consumer_group = c_group AND w.message_id = k.message_id LIMIT 1) v ON true;
-
-        SELECT array_agg(message_id), array_agg(request_id), array_agg(reservation_id), array_agg(user_id),
-            array_agg(order_id), array_agg(created_ms), array_agg(epoch), array_agg(seq)
-        INTO f_message, f_request, f_reservation, f_user, f_order, f_created, f_epoch, f_seq
-        FROM (SELECT DISTINCT ON (m.message_id) m.*
-              FROM unnest(p_message, p_request, p_reservation, p_user, p_order, p_created_ms, p_epoch, p_seq)
-                  WITH ORDINALITY AS m (message_id, request_id, reservation_id, user_id, order_id, created_ms, epoch, seq, nth)
-              JOIN unnest(f_message) AS f (message_id) ON f.message_id = m.message_id
-              ORDER BY m.message_id, m.nth) u;
-        v_rows := COALESCE(cardinality(f_message), 0);
-        IF v_rows <> f_n THEN
-            RAISE EXCEPTION 'inbox: % rows for % messages', f_n, v_rows USING ERRCODE = 'SK001', CONSTRAINT = 'inbox';
-        END IF;
-    END IF;
-    v_t := v_t || clock_timestamp();
-
-    -- Rule 18: when it looks as if nothing were free, the row is locked to be sure. If there is something after all,
-    -- the lock is given up with the subtransaction, so that the lock order (rule 17) stays: inventory last.
-    IF f_n > 0 AND v_free <= 0 THEN
+    -- The plain way: inbox by key, then orders by user (rule 17). Whoever meets another's row waits for its end; then,
+    -- if that row stands, the subtransaction undoes everything.
+    IF v_free > 0 THEN
         BEGIN
-            SELECT total_stock - sold_stock INTO STRICT v_free FROM seckill_inventory
-            WHERE activity_id = p_activity AND sku_id = p_sku FOR NO KEY UPDATE;
-            IF v_free > 0 THEN
-                RAISE EXCEPTION USING ERRCODE = 'SKFRE';
-            END IF;
-            v_full := true;
-        EXCEPTION WHEN SQLSTATE 'SKFRE' THEN
-            v_full := false;
-        END;
-    END IF;
-
-    -- Orders, by user; of two messages of one user the earlier one. First in the hope that nothing is in the way: a
-    -- plain insert costs a third less than one that looks into four unique indexes before it inserts. If something is,
-    -- the subtransaction undoes it, and the careful insert leaves out what conflicts.
-    IF f_n > 0 AND NOT v_full THEN
-        BEGIN
+            INSERT INTO consumer_inbox (consumer_group, message_id, request_id, reservation_id, user_id, activity_id,
+                sku_id, order_id, status, received_at, processed_at)
+            SELECT c_group, m.message_id, m.request_id, m.reservation_id, m.user_id, p_activity,
+                p_sku, m.order_id, 'COMPLETED', v_now, v_now
+            FROM unnest(p_message, p_request, p_reservation, p_user, p_order)
+                AS m (message_id, request_id, reservation_id, user_id, order_id)
+            ORDER BY m.message_id;
+            GET DIAGNOSTICS f_n = ROW_COUNT;
+            v_t := v_t || clock_timestamp();
             INSERT INTO orders (order_id, message_id, request_id, reservation_id, activity_id, sku_id, user_id, status,
                 reserved_at, created_at, updated_at)
             SELECT m.order_id, m.message_id, m.request_id, m.reservation_id, p_activity, p_sku, m.user_id, 'CREATED',
                 to_timestamp(m.created_ms::float8 / 1000), v_now, v_now
-            FROM unnest(f_message, f_request, f_reservation, f_user, f_order, f_created, f_epoch, f_seq)
-                AS m (message_id, request_id, reservation_id, user_id, order_id, created_ms, epoch, seq)
-            ORDER BY m.user_id, m.epoch, m.seq, m.message_id;
+            FROM unnest(p_message, p_request, p_reservation, p_user, p_order, p_created_ms)
+                AS m (message_id, request_id, reservation_id, user_id, order_id, created_ms)
+            ORDER BY m.user_id;
             GET DIAGNOSTICS c_n = ROW_COUNT;
-            c_message := f_message;
-            c_request := f_request;
-            c_reservation := f_reservation;
-            c_user := f_user;
-            c_order := f_order;
+            v_plain := true;
         EXCEPTION WHEN unique_violation THEN
+            v_t := ARRAY[v_now];
+            c_n := 0;
+        END;
+    END IF;
+    IF v_plain THEN
+        IF f_n <> n OR c_n <> n THEN
+            RAISE EXCEPTION 'orders: % inbox rows, % orders of %', f_n, c_n, n USING ERRCODE = 'SK001', CONSTRAINT = 'orders';
+        END IF;
+        f_message := p_message;
+        c_message := p_message;
+        c_reservation := p_reservation;
+        c_order := p_order;
+        SELECT array_agg(nextval('outbox_outbox_id_seq')) INTO c_outbox FROM generate_series(1, n);
+        INSERT INTO outbox (outbox_id, event_type, message_id, request_id, reservation_id, activity_id, sku_id, user_id,
+            order_id, state, reason, give_back, created_at)
+        OVERRIDING SYSTEM VALUE
+        SELECT p.outbox_id, 'ORDER_CREATED', p.message_id, p.request_id, p.reservation_id, p_activity, p_sku, p.user_id,
+            p.order_id, 'SUCCEEDED', '', false, v_now
+        FROM unnest(c_outbox, p_message, p_request, p_reservation, p_user, p_order)
+            AS p (outbox_id, message_id, request_id, reservation_id, user_id, order_id);
+        GET DIAGNOSTICS v_outbox_n = ROW_COUNT;
+        INSERT INTO stock_ledger (reservation_id, activity_id, sku_id, order_id, delta, kind, at)
+        SELECT p.reservation_id, p_activity, p_sku, p.order_id, -1, 'ORDER', v_now
+        FROM unnest(p_reservation, p_order) AS p (reservation_id, order_id);
+        GET DIAGNOSTICS v_ledger_n = ROW_COUNT;
+        IF v_outbox_n <> n OR v_ledger_n <> n THEN
+            RAISE EXCEPTION 'orders: % orders, % outbox rows, % ledger rows', n, v_outbox_n, v_ledger_n
+                USING ERRCODE = 'SK001', CONSTRAINT = 'outbox';
+        END IF;
+        v_t := v_t || clock_timestamp();
+    ELSE
+        -- Inbox, by key: of a message that another transaction has in hand this waits for the end. Written as completed
+        -- at once; the few that end otherwise are updated below, in the same transaction.
+        WITH fresh AS (
+            INSERT INTO consumer_inbox (consumer_group, message_id, request_id, reservation_id, user_id, activity_id,
+                sku_id, order_id, status, received_at, processed_at)
+            SELECT c_group, m.message_id, m.request_id, m.reservation_id, m.user_id, p_activity,
+                p_sku, m.order_id, 'COMPLETED', v_now, v_now
+            FROM unnest(p_message, p_request, p_reservation, p_user, p_order) WITH ORDINALITY
+                AS m (message_id, request_id, reservation_id, user_id, order_id, nth)
+            ORDER BY m.message_id, m.nth
+            ON CONFLICT DO NOTHING
+            RETURNING message_id)
+        SELECT count(*), array_agg(message_id) INTO f_n, f_message FROM fresh;
+
+        IF f_n = n THEN
+            f_message := p_message;
+        ELSE
+            -- The others' outcomes: a statement of its own, since the one above does not see the rows it waited for.
+            SELECT COALESCE(array_agg(ROW(k.message_id,
+                CASE WHEN v.status IS NULL THEN 3 WHEN v.status = 'QUARANTINED' THEN 4 ELSE 1 END,
+                v.state, v.reason, v.give_back, v.other_order_id, v.other_reservation_id, v.other_request_id,
+                NULL, NULL)::seckill_outcome), '{}')
+            INTO v_known
+            FROM (SELECT message_id FROM unnest(p_message) AS m (message_id)
+                  EXCEPT SELECT message_id FROM unnest(f_message) AS f (message_id)) k
+            LEFT JOIN LATERAL (SELECT * FROM inbox_verdict w
+                               WHERE w.consumer_group = c_group AND w.message_id = k.message_id LIMIT 1) v ON true;
+
+            SELECT array_agg(message_id), array_agg(request_id), array_agg(reservation_id), array_agg(user_id),
+                array_agg(order_id), array_agg(created_ms), array_agg(epoch), array_agg(seq)
+            INTO f_message, f_request, f_reservation, f_user, f_order, f_created, f_epoch, f_seq
+            FROM (SELECT DISTINCT ON (m.message_id) m.*
+                  FROM unnest(p_message, p_request, p_reservation, p_user, p_order, p_created_ms, p_epoch, p_seq)
+                      WITH ORDINALITY AS m (message_id, request_id, reservation_id, user_id, order_id, created_ms, epoch, seq, nth)
+                  JOIN unnest(f_message) AS f (message_id) ON f.message_id = m.message_id
+                  ORDER BY m.message_id, m.nth) u;
+            v_rows := COALESCE(cardinality(f_message), 0);
+            IF v_rows <> f_n THEN
+                RAISE EXCEPTION 'inbox: % rows for % messages', f_n, v_rows USING ERRCODE = 'SK001', CONSTRAINT = 'inbox';
+            END IF;
+        END IF;
+        v_t := v_t || clock_timestamp();
+
+        -- Rule 18: when it looks as if nothing were free, the row is locked to be sure. If there is something after all,
+        -- the lock is given up with the subtransaction, so that the lock order (rule 17) stays: inventory last.
+        IF f_n > 0 AND v_free <= 0 THEN
+            BEGIN
+                SELECT total_stock - sold_stock INTO STRICT v_free FROM seckill_inventory
+                WHERE activity_id = p_activity AND sku_id = p_sku FOR NO KEY UPDATE;
+                IF v_free > 0 THEN
+                    RAISE EXCEPTION USING ERRCODE = 'SKFRE';
+                END IF;
+                v_full := true;
+            EXCEPTION WHEN SQLSTATE 'SKFRE' THEN
+                v_full := false;
+            END;
+        END IF;
+
+        -- Orders, by user; of two messages of one user the earlier one. What conflicts is left out.
+        IF f_n > 0 AND NOT v_full THEN
             WITH placed AS (
                 INSERT INTO orders (order_id, message_id, request_id, reservation_id, activity_id, sku_id, user_id, status,
                     reserved_at, created_at, updated_at)
@@ -220,33 +263,33 @@ BEGIN
                 array_agg(order_id)
             INTO c_n, c_message, c_request, c_reservation, c_user, c_order
             FROM placed;
-        END;
-        IF c_n <> COALESCE(cardinality(c_message), 0) THEN
-            RAISE EXCEPTION 'orders: % rows of %', c_n, cardinality(c_message) USING ERRCODE = 'SK001', CONSTRAINT = 'orders';
+            IF c_n <> COALESCE(cardinality(c_message), 0) THEN
+                RAISE EXCEPTION 'orders: % rows of %', c_n, cardinality(c_message) USING ERRCODE = 'SK001', CONSTRAINT = 'orders';
+            END IF;
+            -- Outbox and ledger follow what was inserted.
+            WITH told AS (
+                INSERT INTO outbox (event_type, message_id, request_id, reservation_id, activity_id, sku_id, user_id,
+                    order_id, state, reason, give_back, created_at)
+                SELECT 'ORDER_CREATED', p.message_id, p.request_id, p.reservation_id, p_activity, p_sku, p.user_id,
+                    p.order_id, 'SUCCEEDED', '', false, v_now
+                FROM unnest(c_message, c_request, c_reservation, c_user, c_order)
+                    AS p (message_id, request_id, reservation_id, user_id, order_id)
+                RETURNING message_id, outbox_id),
+            booked AS (
+                INSERT INTO stock_ledger (reservation_id, activity_id, sku_id, order_id, delta, kind, at)
+                SELECT p.reservation_id, p_activity, p_sku, p.order_id, -1, 'ORDER', v_now
+                FROM unnest(c_reservation, c_order) AS p (reservation_id, order_id)
+                RETURNING 1)
+            SELECT count(*), (SELECT count(*) FROM booked), COALESCE(array_agg(message_id), '{}'), COALESCE(array_agg(outbox_id), '{}')
+            INTO v_outbox_n, v_ledger_n, c_message, c_outbox
+            FROM told;
+            IF v_outbox_n <> c_n OR v_ledger_n <> c_n THEN
+                RAISE EXCEPTION 'orders: % orders, % outbox rows, % ledger rows', c_n, v_outbox_n, v_ledger_n
+                    USING ERRCODE = 'SK001', CONSTRAINT = 'outbox';
+            END IF;
         END IF;
-        -- Outbox and ledger follow what was inserted.
-        WITH told AS (
-            INSERT INTO outbox (event_type, message_id, request_id, reservation_id, activity_id, sku_id, user_id,
-                order_id, state, reason, give_back, created_at)
-            SELECT 'ORDER_CREATED', p.message_id, p.request_id, p.reservation_id, p_activity, p_sku, p.user_id,
-                p.order_id, 'SUCCEEDED', '', false, v_now
-            FROM unnest(c_message, c_request, c_reservation, c_user, c_order)
-                AS p (message_id, request_id, reservation_id, user_id, order_id)
-            RETURNING message_id, outbox_id),
-        booked AS (
-            INSERT INTO stock_ledger (reservation_id, activity_id, sku_id, order_id, delta, kind, at)
-            SELECT p.reservation_id, p_activity, p_sku, p.order_id, -1, 'ORDER', v_now
-            FROM unnest(c_reservation, c_order) AS p (reservation_id, order_id)
-            RETURNING 1)
-        SELECT count(*), (SELECT count(*) FROM booked), COALESCE(array_agg(message_id), '{}'), COALESCE(array_agg(outbox_id), '{}')
-        INTO v_outbox_n, v_ledger_n, c_message, c_outbox
-        FROM told;
-        IF v_outbox_n <> c_n OR v_ledger_n <> c_n THEN
-            RAISE EXCEPTION 'orders: % orders, % outbox rows, % ledger rows', c_n, v_outbox_n, v_ledger_n
-                USING ERRCODE = 'SK001', CONSTRAINT = 'outbox';
-        END IF;
+        v_t := v_t || clock_timestamp();
     END IF;
-    v_t := v_t || clock_timestamp();
 
     -- Each conflict by its name, in the order of rule 19; without one and without a place: sold out.
     IF c_n < f_n THEN
@@ -349,12 +392,15 @@ BEGIN
     SELECT array_agg((extract(epoch FROM v_t[i + 1] - v_t[i]) * 1000000)::bigint ORDER BY i) INTO v_step
     FROM generate_series(1, 4) AS i;
 
-    IF c_n = n AND s_message IS NULL THEN
-        RETURN QUERY
-        SELECT m.nth::integer, 0, 'SUCCEEDED', '', false, NULL::bigint, NULL::uuid, NULL::uuid, c.outbox_id,
-            CASE WHEN m.nth = 1 THEN v_step END
-        FROM unnest(p_message) WITH ORDINALITY AS m (message_id, nth)
-        JOIN unnest(c_message, c_outbox) AS c (message_id, outbox_id) ON c.message_id = m.message_id;
+    IF v_plain AND s_message IS NULL THEN
+        ord := 0;
+        outcome := 0;
+        state := 'SUCCEEDED';
+        reason := '';
+        give_back := false;
+        step_us := v_step || c_outbox;
+        RETURN NEXT;
+        RETURN;
     ELSE
         RETURN QUERY
         WITH ends AS (

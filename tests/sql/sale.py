@@ -43,6 +43,10 @@ class Sale:
         rows = (connection or self.c).execute(
             "SELECT * FROM seckill_place(%s, %s, %s::uuid[], %s::uuid[], %s::uuid[], %s::bigint[], %s::bigint[], "
             "%s::bigint[], %s::bigint[], %s::bigint[])", (self.activity, self.sku, *columns)).fetchall()
+        if messages and [r[0] for r in rows] == [0]:  # one row for all
+            _, *all_of_them, _, told = rows[0]
+            assert len(told) == 4 + len(messages)
+            rows = [(i, *all_of_them, outbox) for i, outbox in enumerate(told[4:], 1)]
         assert sorted(r[0] for r in rows) == list(range(1, len(messages) + 1))
         return [Result(*r[1:9]) for r in sorted(rows, key=lambda r: r[0])]
 

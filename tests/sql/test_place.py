@@ -37,7 +37,8 @@ def test_step_times_are_told(sale):
     m = sale.message()
     steps = sale.c.execute("SELECT step_us FROM seckill_place(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
                            (sale.activity, sale.sku, *([x] for x in m))).fetchone()[0]
-    assert len(steps) == 4 and all(s >= 0 for s in steps)
+    outbox = sale.scalar("SELECT outbox_id FROM outbox WHERE message_id = %s", m.message)
+    assert len(steps) == 5 and all(s >= 0 for s in steps) and steps[4] == outbox
 
 
 def test_rule16_inbox_holds_the_logical_group(sale):

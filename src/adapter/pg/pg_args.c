@@ -226,11 +226,13 @@ struct str pg_str(const PGresult *r, int row, int col)
     return (struct str){PQgetvalue(r, row, col), (size_t)PQgetlength(r, row, col)};
 }
 
-int pg_i64_array(const PGresult *r, int row, int col, int64_t *out, int max)
+int pg_i64_array(const PGresult *r, int row, int col, int first, int64_t *out, int max)
 {
     const char *p = PQgetvalue(r, row, col);
     int left = PQgetlength(r, row, col), n = 0;
-    for (p += 20, left -= 20; left >= 12 && n < max; p += 12, left -= 12)
+    p += 20 + 12 * first;
+    left -= 20 + 12 * first;
+    for (; left >= 12 && n < max; p += 12, left -= 12)
         out[n++] = read64(p + 4);
     return n;
 }

@@ -40,5 +40,5 @@ int64_t pg_i64(const PGresult *r, int row, int col);
 bool pg_bool(const PGresult *r, int row, int col);
 struct uuid pg_uuid(const PGresult *r, int row, int col);
 struct str pg_str(const PGresult *r, int row, int col); /* borrowed from the result */
-/* An int8[]'s elements; at most max, how many is returned. */
-int pg_i64_array(const PGresult *r, int row, int col, int64_t *out, int max);
+/* An int8[]'s elements from the first-th on; at most max, how many is returned. */
+int pg_i64_array(const PGresult *r, int row, int col, int first, int64_t *out, int max);

@@ -17,6 +17,7 @@ enum {
     OUTBOX,
     STEPS
 };
+enum { STEP_COUNT = 4 };
 
 static int read_row(const PGresult *r, int i, struct orders_row *row)
 {
@@ -32,9 +33,41 @@ static int read_row(const PGresult *r, int i, struct orders_row *row)
     return pg_verdict(r, i, STATE, &row->verdict);
 }
 
+static void read_steps(const int64_t us[STEP_COUNT], struct orders_timing *timing)
+{
+    *timing = (struct orders_timing){
+        .inbox_us = us[0], .orders_us = us[1], .finish_us = us[2], .inventory_us = us[3]};
+}
+
+/* One row for all: each became its own order. */
+static int read_all_created(const PGresult *r, struct orders_row *rows, int n,
+                            struct orders_timing *timing)
+{
+    int64_t us[STEP_COUNT];
+    struct orders_row all;
+    if (pg_i64_array(r, 0, STEPS, 0, us, STEP_COUNT) != STEP_COUNT)
+        return ERR_INTERNAL;
+    int rc = read_row(r, 0, &all);
+    if (rc || all.outcome != ORDERS_CREATED)
+        return ERR_INTERNAL;
+    for (int i = 0; i < n; i++) {
+        rows[i].outcome = all.outcome;
+        rows[i].verdict = all.verdict;
+        rows[i].give_back = false;
+        rows[i].other_order_id = 0;
+        rows[i].other_reservation_id = rows[i].other_request_id = all.other_request_id;
+        if (pg_i64_array(r, 0, STEPS, STEP_COUNT + i, &rows[i].outbox_id, 1) != 1)
+            return ERR_INTERNAL;
+    }
+    read_steps(us, timing);
+    return 0;
+}
+
 static int read_rows(const PGresult *r, struct orders_row *rows, int n,
                      struct orders_timing *timing)
 {
+    if (n > 0 && PQntuples(r) == 1 && pg_i32(r, 0, ORD) == 0)
+        return read_all_created(r, rows, n, timing);
     if (PQntuples(r) != n)
         return ERR_INTERNAL;
     for (int i = 0; i < n; i++)
@@ -46,10 +79,9 @@ static int read_rows(const PGresult *r, struct orders_row *rows, int n,
         int rc = read_row(r, i, &rows[ord - 1]);
         if (rc)
             return rc;
-        int64_t us[4];
-        if (ord == 1 && pg_i64_array(r, i, STEPS, us, 4) == 4)
-            *timing = (struct orders_timing){
-                .inbox_us = us[0], .orders_us = us[1], .finish_us = us[2], .inventory_us = us[3]};
+        int64_t us[STEP_COUNT];
+        if (ord == 1 && pg_i64_array(r, i, STEPS, 0, us, STEP_COUNT) == STEP_COUNT)
+            read_steps(us, timing);
     }
     return 0;
 }
