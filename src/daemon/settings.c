@@ -47,8 +47,8 @@ const struct conf_option settings_table[] = {
     {"query.pg_conninfo", CONF_STRING, AT(query.pg_conninfo), "", 0, 500, .secret = true, .help = "libpq connection string of query-api; empty: pg.conninfo"},
 
     {"worker.admin_listen", CONF_STRING, AT(worker.admin_listen), "127.0.0.1:8084", 1, 256, .help = "address of order-worker's admin port"},
-    {"worker.workers", CONF_INT, AT(worker.workers), "32", 1, 4096, .help = "messages being worked on; with worker.queue the bound of what is in hand"},
-    {"worker.queue", CONF_INT, AT(worker.queue), "64", 0, 65536, .help = "messages received and waiting for work"},
+    {"worker.workers", CONF_INT, AT(worker.workers), "256", 1, 4096, .help = "messages being worked on: one full transaction; with worker.queue the bound of what is in hand"},
+    {"worker.queue", CONF_INT, AT(worker.queue), "512", 0, 65536, .help = "messages received and waiting for work: the next transactions, so that PostgreSQL, Redis and this process work at the same time"},
     {"worker.receive_max", CONF_INT, AT(worker.receive_max), "16", 1, 256, .help = "messages asked for at once while the backlog is small; grows with it up to worker.batch_max"},
     {"worker.poll", CONF_DURATION, AT(worker.poll_us), "5s", 100 * MS, 60 * S, .help = "one long poll for messages"},
     {"worker.receive_backoff_min", CONF_DURATION, AT(worker.backoff_min_us), "20ms", 1 * MS, 10 * S, .help = "first wait after a failed receive"},

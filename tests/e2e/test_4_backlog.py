@@ -99,7 +99,7 @@ def test_slots_bound_what_is_in_flight_and_memory_does_not_follow_the_backlog():
         grown = max(m for _, _, m in seen.samples) - memory
         assert grown < 8 * 1024, f"{grown} kB more with a backlog of 100,000"
         speed_up(s)
-        # The rest with the slots a worker has by default.
+        # The rest with more slots.
         assert s.worker.terminate() == 0
         s.worker.settings = {"worker.workers": 32, "worker.queue": 64}
         s.worker.start()
@@ -110,7 +110,7 @@ def test_slots_bound_what_is_in_flight_and_memory_does_not_follow_the_backlog():
 
 def outage(take_away, bring_back, seconds):
     """Rules 20, 21 and 29: an outage is nobody's own failure; nothing is received while it lasts."""
-    with System({"worker.recover_after": "2s"}) as s, contextlib.ExitStack() as at_end:
+    with System({"worker.recover_after": "2s", "worker.workers": 32, "worker.queue": 64}) as s, contextlib.ExitStack() as at_end:
         at_end.callback(lambda: s.pg.tether and bring_back(s))  # also after a failure: what is stopped cannot end
         item = s.item(stock=400)
         for user in range(1, 101):

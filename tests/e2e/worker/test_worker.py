@@ -177,7 +177,7 @@ def test_the_database_is_away(sale, postgres):  # noqa: F811
     """Nothing is quarantined, nothing counted, nothing received; everything is ordered after."""
     s = sale(500)
     s.reserve(range(1, 101))
-    with Worker(s) as w:
+    with Worker(s, **{"worker.workers": 32, "worker.queue": 64}) as w:
         wait_for("the first orders", lambda: s.orders() > 0)
         postgres.kill()
         s.reserve(range(101, 501))
