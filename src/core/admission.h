@@ -8,7 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define ADMISSION_LEAST 8 /* never fewer, so that recovery is seen */
+#define ADMISSION_LEAST 64 /* never fewer: a pause of the store is no reason to refuse everybody   \
+                            */
 
 struct admission {
     double limit;
