@@ -7,6 +7,7 @@
 
 #define TURNS 5 /* readings until an item that moves under our eyes is given up */
 #define PAUSE_US (INT64_C(200) * 1000)
+#define AWAY_US (INT64_C(1000) * 1000)
 
 struct audit_args {
     struct item item;
@@ -38,6 +39,12 @@ static const struct {
     [AUDIT_SEED_INBOX] = {"seed-inbox", "13.6: no message is processed for ever"},
 };
 
+static void audit_connect(struct audit *a)
+{
+    pg_audit_free(a->pg);
+    a->pg = pg_audit_new(a->c->settings.pg.conninfo, a->c->settings.pg.connect_us, a->item);
+}
+
 static void reset_checks(struct audit *a)
 {
     memset(a->checks, 0, sizeof(a->checks));
@@ -48,7 +55,7 @@ static void reset_checks(struct audit *a)
 }
 
 /* 0, whether it became quiet or the time is over (then the checks say what is left); else the exit
- * status. */
+ * status. A store that is away is waited for, too. */
 static int wait_quiet(struct audit *a, int64_t wait_us)
 {
     int64_t give_up_us = clock_mono_us() + wait_us;
@@ -58,8 +65,13 @@ static int wait_quiet(struct audit *a, int64_t wait_us)
         int rc = item_in_redis(a->c, "audit", a->item, &info);
         if (rc == 1)
             return 0; /* audit_read_redis tells it */
-        if (rc < 0 || audit_pg_waiting(a, &unsettled, &quarantined) != 0)
-            return CTL_UNKNOWN;
+        if (rc < 0 || audit_pg_waiting(a, &unsettled, &quarantined) != 0) {
+            if (clock_mono_us() >= give_up_us)
+                return CTL_UNKNOWN;
+            audit_connect(a);
+            ctl_sleep(a->c, AWAY_US);
+            continue;
+        }
         if ((info.pending <= quarantined && unsettled == 0) || clock_mono_us() >= give_up_us)
             return 0;
         ctl_sleep(a->c, PAUSE_US);
@@ -231,7 +243,7 @@ static int run(struct ctl *c, const struct ctl_command *self, int argc, char **a
     if (rc >= 0)
         return rc;
     a = (struct audit){.c = c, .item = args.item};
-    a.pg = pg_audit_new(c->settings.pg.conninfo, c->settings.pg.connect_us, args.item);
+    audit_connect(&a);
     rc = audit(&a, &args);
     pg_audit_free(a.pg);
     audit_model_deinit(&a.model);

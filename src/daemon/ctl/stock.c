@@ -1,4 +1,5 @@
 /* stock warm|show: an item's keys in Redis. */
+#include "base/clock.h"
 #include "base/err.h"
 #include "daemon/ctl/item_args.h"
 #include <stdio.h>
@@ -90,6 +91,11 @@ static int run_warm(struct ctl *c, const struct ctl_command *self, int argc, cha
         ctl_complain("stock warm: refused: Redis has %lld:%lld, but PostgreSQL never warmed it: "
                      "is this the right Redis?",
                      (long long)a.item.activity_id, (long long)a.item.sku_id);
+        return CTL_FAILED;
+    }
+    if (have.ends_ms <=
+        clock_wall_us() / 1000) { /* its keys might expire at once, and it be lost for ever */
+        ctl_complain("stock warm: refused: the sale has ended");
         return CTL_FAILED;
     }
     if (have.closed_ms) {

@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #define SOON_US (INT64_C(50) * 1000)
+#define ABSENT_MIN_US (INT64_C(20) * 1000)
+#define ABSENT_MAX_US (INT64_C(1000) * 1000)
 #define RETRY_AFTER_MAX_US (INT64_C(1000) * 1000)
 #define TOKEN_TTL_S 86400
 #define HEAD_MAX 512
@@ -33,9 +35,10 @@ struct storm {
     struct storm_totals totals;
     struct slot *slots, *free;
     int busy;
-    int64_t requests, next; /* fresh ones: all, and the next */
-    int64_t start_us;
-    struct later_queue soon, after; /* without and with a Retry-After */
+    int64_t requests, next;             /* fresh ones: all, and the next */
+    int64_t start_us, heard_us;         /* heard: the last answer, or the start */
+    int64_t absent_us, absent_until_us; /* nobody listens: how long is waited, and until when */
+    struct later_queue soon, after;     /* without and with a Retry-After */
     struct timer timer;
     struct loop_io exact; /* with a rate: a timerfd, since the loop's timers are up to 2 ms late,
                              which would count as latency */
@@ -150,6 +153,17 @@ static void wake_at(struct storm *s, int64_t at_us)
     sched_set(loop_sched(s->c.loop), &s->timer, at_us);
 }
 
+static void on_absent(struct storm *s, int64_t now_us)
+{
+    if (now_us < s->absent_until_us)
+        return; /* another connection met the same */
+    int64_t twice = s->absent_us * 2;
+    s->absent_us = twice < ABSENT_MIN_US   ? ABSENT_MIN_US
+                   : twice > ABSENT_MAX_US ? ABSENT_MAX_US
+                                           : twice;
+    s->absent_until_us = now_us + s->absent_us;
+}
+
 /* Sends whatever is due and has a slot; sets the timer for what is not. Never leaves both a free
  * slot and something due. */
 static void pump(struct storm *s)
@@ -157,9 +171,12 @@ static void pump(struct storm *s)
     int64_t now_us = loop_now_us(s->c.loop), fresh = INT64_MAX;
     if (s->ended)
         return;
+    if (now_us - s->heard_us >= s->c.silence_us)
+        s->stopping = s->totals.gave_up = true;
     if (now_us - s->start_us >= s->c.limit_us)
         s->stopping = true;
-    while (s->free && !s->stopping) {
+    bool absent = now_us < s->absent_until_us;
+    while (s->free && !s->stopping && !absent) {
         struct later l;
         if (later_pop(&s->after, now_us, &l) || later_pop(&s->soon, now_us, &l)) {
             s->stopping |= !begin(s, l.j, l.try, l.due_us);
@@ -175,8 +192,11 @@ static void pump(struct storm *s)
         end(s);
         return;
     }
-    int64_t at_us = s->start_us + s->c.limit_us;
-    if (s->free && !s->stopping) {
+    int64_t at_us = s->start_us + s->c.limit_us, silent_us = s->heard_us + s->c.silence_us;
+    at_us = silent_us < at_us ? silent_us : at_us;
+    if (absent) {
+        at_us = s->absent_until_us < at_us ? s->absent_until_us : at_us;
+    } else if (s->free && !s->stopping) {
         int64_t a = later_due_us(&s->soon), b = later_due_us(&s->after);
         at_us = fresh < at_us ? fresh : at_us;
         at_us = a < at_us ? a : at_us;
@@ -272,10 +292,18 @@ static void on_answered(struct op *op, int rc)
                                                                              : HISTORY_FAIL;
     note(s, k, type, rc == 0 && !malformed ? &a : NULL, rc == 0 ? call->status : 0);
 
+    int64_t now_us = loop_now_us(s->c.loop);
+    if (rc == 0) {
+        s->heard_us = now_us;
+        s->absent_us = s->absent_until_us = 0;
+    }
     struct later_queue *q = malformed || s->stopping ? NULL : later_of(s, k, rc, &a);
-    if (q) {
+    if (rc == ERR_UNAVAIL && !s->stopping) {
+        on_absent(s, now_us);
+        later_push(&s->soon, k->j, k->try, now_us);
+    } else if (q) {
         t->retries++;
-        later_push(q, k->j, k->try + 1, loop_now_us(s->c.loop));
+        later_push(q, k->j, k->try + 1, now_us);
     } else {
         t->done++;
         count(&t->ends, rc, malformed, &a);
@@ -349,7 +377,7 @@ void storm_start(struct storm *s, void (*on_end)(struct storm *s, void *arg), vo
 {
     s->on_end = on_end;
     s->arg = arg;
-    s->start_us = clock_mono_us();
+    s->start_us = s->heard_us = clock_mono_us();
     sched_set(loop_sched(s->c.loop), &s->timer, s->start_us);
 }
 

@@ -4,11 +4,14 @@
  *
  *   fresh ─┐                       ┌─ an outcome: counted
  *          ├─► slot ─► POST ─► answer
- *   later ─┘   (bounded)           └─ 429, 503, 504, lost, not sent: later, three times at most
+ *   later ─┘   (bounded)           └─ 429, 503, 504, lost: later, nine times at most
  *
  * Who a request is of, and its key, follow from its number and the seed: nothing is remembered for
  * a buyer, and nothing is allocated while it runs. Later is two queues, of a fixed delay each, so
  * both are in order of time; when they are full, nothing fresh is begun.
+ *
+ * Where nobody listens, all wait together, longer each time up to a second: what was not sent is no
+ * try. Without any answer for silence_us the storm gives up.
  *
  * A lost answer is unknown, never a failure: the unit may be held. One thread. */
 #pragma once
@@ -23,7 +26,7 @@
 #define STORM_CONNECTIONS_MAX 8192
 #define STORM_BUYERS_MAX 10000000
 #define STORM_REQUESTS_MAX 100000000
-#define STORM_TRIES 4 /* the first, and three more */
+#define STORM_TRIES 10 /* the first, and nine more */
 
 struct storm_config {
     struct loop *loop;
@@ -37,6 +40,7 @@ struct storm_config {
     int connections;
     int64_t timeout_us; /* of one try */
     int64_t limit_us;   /* of all: nothing is sent after it */
+    int64_t silence_us; /* without an answer for so long nothing is sent any more */
     const struct token_mint *mint;
     struct history *history; /* NULL: none */
 };
@@ -58,6 +62,7 @@ struct storm_totals {
     struct latency all, accepted; /* of answered tries, from the time they should have been sent */
     /* monotonic µs; 0: did not happen */
     int64_t first_send_us, first_accept_us, last_accept_us, first_sold_out_us, last_answer_us;
+    bool gave_up;         /* nobody answered for silence_us */
     int malformed_status; /* of the first one */
     const char *malformed_why;
 };

@@ -13,7 +13,7 @@
 
 struct storm_args {
     struct item item;
-    int64_t buyers, clicks, rate, connections, first_user, seed, limit_us, timeout_us;
+    int64_t buyers, clicks, rate, connections, first_user, seed, limit_us, timeout_us, silence_us;
     struct str api, history;
     bool same_key, json;
 };
@@ -34,6 +34,8 @@ static const struct args_option options[] = {
      "user id of the first buyer (default: from the seed)"},
     {"seed", ARGS_I64, AT(seed), false, 0, INT64_MAX,
      "keys and users follow from it (default: random)"},
+    {"patience", ARGS_DURATION, AT(silence_us), false, 1000, INT64_C(86400) * 1000000,
+     "gives up after so long without any answer (30s)"},
     {"limit", ARGS_DURATION, AT(limit_us), false, 1000, INT64_C(86400) * 1000000,
      "nothing is sent after this (10m)"},
     {"timeout", ARGS_DURATION, AT(timeout_us), false, 1000, INT64_C(600) * 1000000,
@@ -156,7 +158,8 @@ static int run(struct ctl *c, const struct ctl_command *self, int argc, char **a
                            .connections = 256,
                            .seed = -1,
                            .limit_us = INT64_C(600) * 1000000,
-                           .timeout_us = INT64_C(3) * 1000000};
+                           .timeout_us = INT64_C(3) * 1000000,
+                           .silence_us = INT64_C(30) * 1000000};
     struct token_mint mint;
     char err[512], host_port[512], path[4096];
     int rc = ctl_args(self, &a, argc, argv, NULL, NULL);
@@ -194,6 +197,7 @@ static int run(struct ctl *c, const struct ctl_command *self, int argc, char **a
                                   .connections = (int)a.connections,
                                   .timeout_us = a.timeout_us,
                                   .limit_us = a.limit_us,
+                                  .silence_us = a.silence_us,
                                   .mint = &mint};
     /* Whole numbers in every JSON reader, and two storms without a seed do not meet. */
     if (!config.first_user)
@@ -225,7 +229,7 @@ const struct ctl_command storm_command = {
     .words = "",
     .help = "many buyers want one item\n"
             "Each is a user with a token of its own, minted with the development key. 429, 503, "
-            "504 and lost answers are\ntried again with the same key, three times at most, no "
+            "504 and lost answers are\ntried again with the same key, nine times at most, no "
             "sooner than asked for (1 s at most). Latencies count\nfrom the time a request should "
             "have been sent.\nFails only when nothing could be sent, nobody got an answer, or "
             "answers break the contract.\n",

@@ -212,6 +212,8 @@ const char *storm_verdict(const struct storm_totals *t)
         return "nothing could be sent";
     if (t->answered == 0)
         return "nobody got an answer";
+    if (t->gave_up)
+        return "nobody answers any more: it gave up";
     if (t->tries.malformed)
         return "there were answers that break the contract";
     return NULL;
