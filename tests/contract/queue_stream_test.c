@@ -383,6 +383,99 @@ static long long calls(const char *command)
     return at ? atoll(at + strlen(prefix)) : 0;
 }
 
+/* Whatever the others do, a quiet item's event is found at once: not only when nothing else waits,
+ * and not only with the backstop of a lease's time. */
+static void a_deep_backlog_starves_nobody(void **state)
+{
+    (void)state;
+    enum { QUIET = 3, PROBES = 40 };
+    struct item items[1 + QUIET];
+    char key[72];
+    struct queue *q = backend_consumer("a", 64);
+    for (int i = 0; i <= QUIET; i++)
+        items[i] = backend_item();
+    q->ops->set_items(q, items, 1 + QUIET);
+    struct hand h = {0};
+    backend_key(items[0], key);
+    int64_t sum = 0, worst = 0, sent = 0;
+    for (int probe = 0; probe < PROBES;) {
+        if (NUM("XLEN %s", key) < 2000) /* endless */
+            DO("EVAL %s 1 %s", "for i = 1, 4000 do redis.call('XADD', KEYS[1], '*', 'b', 'x') end",
+               key);
+        if (!sent) {
+            client_rest((probe % 7) * MS);
+            sent = backend_now_us();
+            client_append(items[1 + probe % QUIET], probe + 1, NULL);
+        }
+        assert_int_equal(client_receive(q, &h, 64, LEASE), 0);
+        assert_true(h.n > 0);
+        for (int i = 0; i < h.n; i++) {
+            if (item_eq(h.m[i]->item, items[0]))
+                continue;
+            int64_t took = backend_now_us() - sent;
+            assert_int_equal(client_number(h.m[i]), probe + 1);
+            sum += took;
+            worst = took > worst ? took : worst;
+            sent = 0;
+            probe++;
+        }
+        client_rest(2 * MS); /* as if something were done with them */
+        client_ack(q, &h);
+        client_release(q, &h);
+    }
+    if (worst >= LEASE / 3 || sum / PROBES >= 50 * MS)
+        fail_msg("mean %lld us, worst %lld us", (long long)(sum / PROBES), (long long)worst);
+    /* Found by the bell, at a bounded rate: not by asking each item again and again. */
+    long long bells = calls("xread"), began = backend_now_us();
+    while (backend_now_us() - began < LEASE) {
+        client_receive(q, &h, 64, LEASE);
+        client_ack(q, &h);
+        client_release(q, &h);
+    }
+    assert_true(calls("xread") - bells <= 30);
+    backend_kill(q);
+}
+
+static void items_come_and_go(void **state)
+{
+    (void)state;
+    enum { ITEMS = 1500 }; /* there is no number at which it ends */
+    static struct item items[ITEMS];
+    struct queue *q = backend_consumer("a", 16);
+    struct hand h = {0};
+    for (int i = 0; i < ITEMS; i++)
+        items[i] = backend_item();
+    q->ops->set_items(q, items, ITEMS);
+    client_receive(q, &h, 16, LEASE);
+    assert_int_equal(h.n, 0);
+    for (int i = 0; i < ITEMS; i += 499) {
+        client_append(items[i], i + 1, NULL);
+        while (h.n == 0)
+            assert_int_equal(client_receive(q, &h, 16, LEASE), 0);
+        assert_int_equal(client_number(h.m[0]), i + 1);
+        client_ack(q, &h);
+        client_release(q, &h);
+    }
+    /* In any order, some of them twice, some gone, one of those with an event in hand. */
+    client_append(items[1], 1, NULL);
+    while (h.n == 0)
+        assert_int_equal(client_receive(q, &h, 16, LEASE), 0);
+    struct item some[] = {items[7], items[3], items[1499], items[3], items[0]};
+    q->ops->set_items(q, some, 5);
+    assert_int_equal(client_ack(q, &h), 1);
+    client_release(q, &h);
+    for (int i = 0; i < 5; i++) {
+        client_append(some[i], i + 1, NULL);
+        while (h.n == 0)
+            assert_int_equal(client_receive(q, &h, 16, LEASE), 0);
+        assert_true(item_eq(h.m[0]->item, some[i]));
+        client_ack(q, &h);
+        client_release(q, &h);
+    }
+    q->ops->set_items(q, NULL, 0);
+    backend_kill(q);
+}
+
 static void idle_costs_little(void **state)
 {
     (void)state;
@@ -525,6 +618,8 @@ int main(void)
         T(clean_end),
         T(connections_are_cut),
         T(late_reply),
+        T(a_deep_backlog_starves_nobody),
+        T(items_come_and_go),
         T(idle_costs_little),
         T(others_traffic_costs_little),
         T(a_broken_key_harms_no_other_item),

@@ -96,39 +96,66 @@ static struct stream_item *item_new(struct item item)
     return it;
 }
 
+static int compare(const void *a, const void *b)
+{
+    const struct item *x = a, *y = b;
+    if (x->activity_id != y->activity_id)
+        return x->activity_id < y->activity_id ? -1 : 1;
+    return x->sku_id < y->sku_id ? -1 : x->sku_id > y->sku_id;
+}
+
+static void drop_item(struct stream *s, struct stream_item *it)
+{
+    stream_cool(s, it);
+    it->gone = true;
+    free_if_gone(it);
+}
+
+/* The first known item that is not before this one; those before it are not among the items any
+ * more. */
+static struct stream_item *next_known(struct stream *s, struct list *old, struct item item)
+{
+    while (!list_empty(old)) {
+        struct stream_item *it = container_of(old->next, struct stream_item, link);
+        int order = compare(&it->item, &item);
+        if (order > 0)
+            return NULL;
+        list_remove(&it->link);
+        if (order == 0)
+            return it;
+        drop_item(s, it);
+    }
+    return NULL;
+}
+
+/* s->items is in the order of the ids, so that old and new are merged in one pass. */
 static void set_items(struct queue *q, const struct item *items, int n)
 {
     struct stream *s = stream_of(q);
+    struct item *sorted = malloc(((size_t)n + 1) * sizeof *sorted);
+    if (!sorted)
+        panic("redis_stream: no memory for %d items", n);
+    if (n > 0)
+        memcpy(sorted, items, (size_t)n * sizeof *sorted);
+    qsort(sorted, (size_t)n, sizeof *sorted, compare);
     struct list old;
     list_init(&old);
     list_splice_back(&old, &s->items);
     s->n_items = 0;
-    for (int i = 0; i < n && s->n_items < STREAM_ITEMS_MAX; i++) {
-        struct stream_item *it = NULL;
-        if (stream_find(s, items[i]))
+    for (int i = 0; i < n; i++) {
+        if (i > 0 && item_eq(sorted[i], sorted[i - 1]))
             continue;
-        list_for_each (l, &old) {
-            struct stream_item *known = container_of(l, struct stream_item, link);
-            if (item_eq(known->item, items[i])) {
-                it = known;
-                break;
-            }
-        }
-        if (it) {
-            list_remove(&it->link);
-        } else {
-            it = item_new(items[i]);
+        struct stream_item *it = next_known(s, &old, sorted[i]);
+        if (!it) {
+            it = item_new(sorted[i]);
             stream_heat(s, it);
         }
         list_push_back(&s->items, &it->link);
         s->n_items++;
     }
-    for (struct list *l; (l = list_pop_front(&old));) {
-        struct stream_item *it = container_of(l, struct stream_item, link);
-        stream_cool(s, it);
-        it->gone = true;
-        free_if_gone(it);
-    }
+    for (struct list *l; (l = list_pop_front(&old));)
+        drop_item(s, container_of(l, struct stream_item, link));
+    free(sorted);
     stream_pump_later(s);
 }
 
@@ -203,6 +230,7 @@ static void register_metrics(struct stream *s)
     s->cut_bodies =
         metric_counter("seckill_mq_body_too_long_total", "messages whose body was cut", NULL);
     s->in_hand = metric_gauge("seckill_mq_in_hand", "messages in memory", NULL);
+    metric_set(s->in_hand, 0);
     metric_set_unknown(s->lag);
     metric_set_unknown(s->age);
 }
@@ -273,6 +301,7 @@ void redis_stream_free(struct queue *q)
     redis_free(s->bell);
     stream_read_end(s);
     stream_tidy_end(s);
+    free(s->ring.items);
     metric_gauge_add(s->in_hand, s->n_free - s->c.max_in_hand);
     for (struct list *l; (l = list_pop_front(&s->items));)
         free(container_of(l, struct stream_item, link));

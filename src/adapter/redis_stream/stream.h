@@ -13,7 +13,6 @@
 
 #define STREAM_BODY_MAX                                                                            \
     8192 /* a longer body is kept cut: it cannot be decoded and becomes a dead letter */
-#define STREAM_ITEMS_MAX 1024
 
 /* A message in hand: preallocated, so that what is received is bounded by configuration. */
 struct stream_slot {
@@ -60,6 +59,7 @@ struct stream {
     struct list ready;    /* received, and nobody to give it to yet */
     int n_ready, visits;  /* visits: items read for the first receive in its present round */
     bool reclaimed_last;
+    bool position_turn; /* something was read since the last look at a position */
     struct timer tick;
     struct loop_task pump;
     int64_t poll_at_us; /* next look at items that no bell listens to */
@@ -76,9 +76,9 @@ struct stream {
         struct redis_call call;
         uint64_t serial;
         bool busy;
-        int n;
-        int64_t not_before_us;
-        struct stream_item *items[STREAM_ITEMS_MAX]; /* valid until it is encoded */
+        int n, cap, block_ms;
+        int64_t not_before_us, busy_from_us;
+        struct stream_item **items; /* [cap], each with a ref */
     } ring;
 
     struct stream_tidy {
@@ -137,7 +137,8 @@ void stream_read_init(struct stream *s);
 void stream_read_end(struct stream *s); /* completes what waits; after the connections are gone */
 
 /* stream_bell.c */
-void stream_bell_arm(struct stream *s);
+void stream_bell_arm_idle(struct stream *s);
+void stream_bell_arm_busy(struct stream *s); /* if something is hot, and not too often */
 bool stream_bell_hears(const struct stream *s, const struct stream_item *it);
 
 /* An operation that is one call, in its op_space. */

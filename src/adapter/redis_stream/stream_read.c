@@ -18,6 +18,7 @@
 
 #define POLL_US 10000 /* between looks at items that no bell listens to */
 #define POLL_ITEMS 16 /* of them at once */
+#define SHARE_LEAST 16
 
 struct receiving {
     struct list link;
@@ -106,9 +107,15 @@ static bool fetch_messages(struct stream *s, const struct receiving *x)
         return true;
     }
     s->reclaimed_last = false;
-    if (hot)
-        stream_fetch(s, hot, FETCH_READ, room);
-    return hot != NULL;
+    if (!hot)
+        return false;
+    /* Each hot item its share of the receive: a deep backlog must not fill it before the others'
+     * turn comes. */
+    int share = room / s->n_hot;
+    share = share > SHARE_LEAST ? share : SHARE_LEAST;
+    s->position_turn = true;
+    stream_fetch(s, hot, FETCH_READ, share < room ? share : room);
+    return true;
 }
 
 static bool fetch_position(struct stream *s)
@@ -116,7 +123,8 @@ static bool fetch_position(struct stream *s)
     int64_t now = loop_now_us(s->loop);
     list_for_each (l, &s->items) {
         struct stream_item *it = container_of(l, struct stream_item, link);
-        if (!it->pos_known && it->not_before_us <= now) {
+        if (!it->pos_known && !it->hot && it->not_before_us <= now) {
+            s->position_turn = false;
             stream_fetch(s, it, FETCH_POSITION, 0);
             return true;
         }
@@ -134,7 +142,7 @@ static void poll_unheard(struct stream *s)
     s->poll_at_us = now + POLL_US;
     list_for_each (l, &s->items) {
         struct stream_item *it = container_of(l, struct stream_item, link);
-        if (index++ < s->poll_turn || stream_bell_hears(s, it))
+        if (index++ < s->poll_turn || it->hot || stream_bell_hears(s, it))
             continue;
         stream_heat(s, it);
         if (++heated == POLL_ITEMS)
@@ -165,9 +173,17 @@ static void wait(struct stream *s)
 void stream_pump(struct stream *s)
 {
     struct receiving *x;
+    if (!s->ending)
+        stream_bell_arm_busy(s);
     while (!s->ending && (x = first(s))) {
         hand_over(s, x);
         if (s->fetch.busy)
+            return;
+        if (s->n_hot > 0)
+            poll_unheard(s);
+        /* By turns with the reading, so that the bell gets to hear what was read empty although
+         * there is always something to read. */
+        if (!x->canceled && x->r->n == 0 && s->position_turn && fetch_position(s))
             return;
         if (!x->canceled && x->r->n < x->r->max && fetch_messages(s, x))
             return;
@@ -177,7 +193,7 @@ void stream_pump(struct stream *s)
         }
         if (fetch_position(s))
             return;
-        stream_bell_arm(s);
+        stream_bell_arm_idle(s);
         wait(s);
         return;
     }
