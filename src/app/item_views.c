@@ -11,6 +11,7 @@ struct item_entry {
     bool loading;
     struct list waiters;
     struct item_view view;
+    int64_t asked_us; /* of the load under way */
     struct stock_item_get get;
 };
 
@@ -24,7 +25,7 @@ static void on_loaded(struct op *op, int rc)
 {
     struct item_entry *e = container_of(op, struct item_entry, get.op);
     struct item_views *v = e->owner;
-    struct item_view view = {rc, e->get.listed, e->get.info, v->sched->now_us};
+    struct item_view view = {rc, e->get.listed, e->get.info, e->asked_us, v->sched->now_us};
     struct list waiters, *l;
     e->view = view;
     e->loading = false;
@@ -46,6 +47,7 @@ static void load(struct item_entry *e)
     e->loading = true;
     v->loading++;
     list_remove(&e->link);
+    e->asked_us = v->sched->now_us;
     e->get.op = (struct op){.on_done = on_loaded, .deadline_us = v->sched->now_us + v->call_us};
     v->stock->ops->item(v->stock, &e->get);
 }
@@ -84,17 +86,18 @@ static struct item_entry *place(struct item_views *v)
     return e;
 }
 
-static bool fresh(const struct item_entry *e)
+static bool fresh(const struct item_entry *e, int64_t since_us)
 {
-    return e->view.rc >= 0 && e->owner->sched->now_us - e->view.loaded_us <= ITEM_VIEWS_FRESH_US;
+    return e->view.rc >= 0 && e->view.asked_us >= since_us &&
+           e->owner->sched->now_us - e->view.loaded_us <= ITEM_VIEWS_FRESH_US;
 }
 
-int item_views_ask(struct item_views *v, struct item item, struct item_waiter *w,
+int item_views_ask(struct item_views *v, struct item item, int64_t since_us, struct item_waiter *w,
                    const struct item_view **now)
 {
     uint64_t hash = hash_of(v, item);
     struct item_entry *e = find(v, item, hash);
-    if (e && !e->loading && fresh(e)) {
+    if (e && !e->loading && fresh(e, since_us)) {
         list_remove(&e->link);
         list_push_front(&v->lru, &e->link);
         metric_add(v->count.cached, 1);

@@ -20,7 +20,7 @@ struct item_view {
     int rc; /* of stock->item: 0 found, 1 not there, or an error */
     bool listed;
     struct stock_item_info info;
-    int64_t loaded_us; /* monotonic: when the answer came */
+    int64_t asked_us, loaded_us; /* monotonic: when the store was asked, when the answer came */
 };
 
 struct item_entry;
@@ -52,9 +52,11 @@ int item_views_init(struct item_views *v);    /* 0, or ERR_OVERLOAD without memo
 void item_views_deinit(struct item_views *v); /* nothing may be under way */
 
 enum { ITEM_VIEW_NOW = 0, ITEM_VIEW_LATER = 1 };
-/* ITEM_VIEW_NOW: *now is it, until the next call; ITEM_VIEW_LATER: on_view comes; ERR_OVERLOAD:
- * neither. w->on_view is set. */
-int item_views_ask(struct item_views *v, struct item item, struct item_waiter *w,
+/* A view that was asked for before since_us is not good enough, however fresh (0: any fresh one):
+ * what it says may not speak about something that was seen later. A view that was under way already
+ * comes all the same: whoever cares looks at asked_us and asks again. ITEM_VIEW_NOW: *now is it,
+ * until the next call; ITEM_VIEW_LATER: on_view comes; ERR_OVERLOAD: neither. w->on_view is set. */
+int item_views_ask(struct item_views *v, struct item item, int64_t since_us, struct item_waiter *w,
                    const struct item_view **now);
 void item_views_leave(struct item_waiter *w); /* on_view will not come; harmless when not waiting */
 

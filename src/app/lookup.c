@@ -14,6 +14,8 @@ struct lookup {
     struct stock_lookup call;
     struct reads_waiter read;
     struct item_waiter view;
+    int64_t record_us; /* when Redis answered for the record: an older view of its item proves
+                          nothing */
     struct lookup_seen seen;
     struct lookup_answer answer;
 };
@@ -62,6 +64,7 @@ static void on_redis(struct op *op, int rc)
 {
     struct lookup *l = container_of(op, struct lookup, call.op);
     l->seen.redis_rc = rc;
+    l->record_us = l->pool->sched->now_us;
     if (rc == 0)
         l->seen.redis = l->call.found;
     if (l->watched && worth_postgresql(l))
@@ -120,10 +123,14 @@ static enum flow_result step_pg(struct flow *f)
 
 /* --- ITEM --- */
 
+static int ask_item(struct lookup *l);
+
 static void on_view(struct item_waiter *w, const struct item_view *v)
 {
     struct lookup *l = container_of(w, struct lookup, view);
     l->seen.item = *v;
+    if (v->rc >= 0 && v->asked_us < l->record_us && ask_item(l) == ITEM_VIEW_LATER)
+        return;
     go_on(l);
     flow_resume(&l->flow);
 }
@@ -133,7 +140,7 @@ static int ask_item(struct lookup *l)
     const struct item_view *now;
     l->seen.asked_item = true;
     l->view.on_view = on_view;
-    int rc = item_views_ask(&l->pool->items, l->answer.item, &l->view, &now);
+    int rc = item_views_ask(&l->pool->items, l->answer.item, l->record_us, &l->view, &now);
     if (rc == ITEM_VIEW_NOW)
         l->seen.item = *now;
     else if (rc < 0)
@@ -239,6 +246,7 @@ static int begin(struct lookup_pool *p, enum lookup_kind kind, int64_t received_
     l->deadline_us = received_us + p->timeout_us;
     l->seen.redis_rc = l->seen.pg_rc = 0;
     l->seen.asked_pg = l->seen.asked_item = false;
+    l->record_us = 0;
     l->answer = (struct lookup_answer){.kind = kind};
     *out = l;
     return 0;

@@ -195,6 +195,20 @@ static void test_item_lost(void **state)
     fixture_deinit(&f);
 }
 
+/* A view of the item from before the loss proves nothing about a record that was read after it. */
+static void test_item_lost_behind_a_fresh_view(void **state)
+{
+    struct fixture f;
+    (void)state;
+    build(&f, YOUNG, NOTHING);
+    fixture_ask_item(&f, f.item);
+    assert_int_equal(f.last.answer, ANSWER_OK);
+    mem_stock_lose_item(f.stock, f.item);
+    fixture_ask(&f, 5, 1);
+    assert_string_equal(f.trace, "PG@1.0 ITEM@3.0 ANSWER@4.0 503 DEPENDENCY_UNAVAILABLE none");
+    fixture_deinit(&f);
+}
+
 static void test_item_unknown(void **state)
 {
     (void)state;
@@ -376,6 +390,7 @@ int main(void)
         cmocka_unit_test(test_both_fail),
         cmocka_unit_test(test_harmless_faults),
         cmocka_unit_test(test_item_lost),
+        cmocka_unit_test(test_item_lost_behind_a_fresh_view),
         cmocka_unit_test(test_item_unknown),
         cmocka_unit_test(test_only_the_owner),
         cmocka_unit_test(test_only_of_the_item),
