@@ -6,7 +6,7 @@ local time = call('TIME')
 local meta = call('HMGET', KEYS[1], 'epoch', 'seq')
 local raise = {}
 for i = 1, #ARGV do
-  local r = call('HMGET', KEYS[1 + i], 'reservation_id', 'rank')
+  local r = redis.pcall('HMGET', KEYS[1 + i], 'reservation_id', 'rank') -- of another type: nothing to raise
   if r[1] == ARGV[i] and (not r[2] or r[2] == '1') then raise[#raise + 1] = KEYS[1 + i] end
 end
 for _, key in ipairs(raise) do call('HSET', key, 'state', 'PROCESSING', 'rank', '2') end

@@ -4,7 +4,7 @@
 --      "SUCCEEDED"; any other is "state reason rank give_back" (reason '-': none; give_back 1 or 0), and where another
 --      order stands instead " other_reservation_id other_order_id other_request_id place" (place in KEYS of the other's
 --      record; 0: its record is this one)
--- 0: a digit per row: 0 settled  1 ignored  2 later
+-- 0: a digit per row: 0 settled  1 ignored  2 later  3 its record cannot be read: left alone, the others are settled
 -- Nearly every row is "SUCCEEDED": it costs one read, one write and two arguments, and no table but the read's.
 local call = redis.call
 local time = call('TIME')
@@ -22,7 +22,7 @@ local records = {} -- by key: reservation_id, epoch, status, state
 local function record(key)
   local r = records[key]
   if not r then
-    r = call('HMGET', key, 'reservation_id', 'epoch', 'status', 'state')
+    r = redis.pcall('HMGET', key, 'reservation_id', 'epoch', 'status', 'state') -- of another type: r.err
     records[key] = r
   end
   return r
@@ -73,12 +73,16 @@ for i = 1, n do
   local key, id, row = KEYS[4 + i], ARGV[2 * i], rows[i]
   local r = records[key]
   local rank, has = row and row.rank or 3, RANK[r[4] or 'QUEUED'] or 4
-  if r[1] ~= id or rank < 3 then
+  if r.err then
+    result[i] = '3'
+  elseif r[1] ~= id or rank < 3 then
     result[i] = '1'
+    if rank >= 3 and not (r[1] or r[2] or r[3]) then done[#done + 1] = key:sub(member_at) end -- rule 2
   elseif r[2] ~= meta[1] or not stock then
     result[i] = '2' -- rule 2: a rebuild is under way
   elseif rank < has or rank == has and not (row and row.reason == 'LOST_ORDER' and r[4] == OWN) then
     result[i] = '1' -- rule 3
+    if r[3] == 'ORDERED' or r[3] == 'RELEASED' then done[#done + 1] = key:sub(member_at) end
   else
     result[i] = '0'
     done[#done + 1] = key:sub(member_at)

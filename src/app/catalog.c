@@ -1,45 +1,142 @@
 #include "app/catalog.h"
 
 #include "app/worker.h"
+#include "base/panic.h"
+#include <stdlib.h>
+
+static int compare(struct item a, struct item b)
+{
+    if (a.activity_id != b.activity_id)
+        return a.activity_id < b.activity_id ? -1 : 1;
+    return a.sku_id < b.sku_id ? -1 : a.sku_id > b.sku_id;
+}
+
+/* The place of the item, or where it would be. */
+static int place_of(const struct catalog *c, struct item item)
+{
+    int low = 0, high = c->n;
+    while (low < high) {
+        int mid = (low + high) / 2;
+        if (compare(c->items[mid].item, item) < 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
 
 static struct catalog_item *find(struct catalog *c, struct item item)
 {
-    for (int i = 0; i < c->n; i++) {
-        if (item_eq(c->items[i].item, item))
-            return &c->items[i];
-    }
-    return NULL;
+    int at = place_of(c, item);
+    return at < c->n && item_eq(c->items[at].item, item) ? &c->items[at] : NULL;
 }
 
-/* --- the items --- */
+/* --- reading --- */
 
-static bool same(const struct catalog *c, int n)
+static void keep_fresh(struct catalog *c, struct item item)
 {
-    if (n != c->n)
-        return false;
-    for (int i = 0; i < n; i++) {
-        if (!item_eq(c->items[i].item, c->read[i]))
-            return false;
+    int low = 0, high = c->n_fresh;
+    while (low < high) {
+        int mid = (low + high) / 2;
+        if (compare(c->fresh[mid], item) < 0)
+            low = mid + 1;
+        else
+            high = mid;
     }
-    return true;
+    if (low < c->n_fresh && item_eq(c->fresh[low], item))
+        return;
+    if (c->n_fresh == c->max) {
+        c->left_out++;
+        if (low == c->max)
+            return;
+        c->n_fresh--;
+    }
+    memmove(&c->fresh[low + 1], &c->fresh[low], (size_t)(c->n_fresh - low) * sizeof c->fresh[0]);
+    c->fresh[low] = item;
+    c->n_fresh++;
 }
 
-static void take_over(struct worker *w, int n)
+static void take_page(struct catalog *c)
+{
+    for (int i = 0; i < c->op.n; i++) {
+        int at = place_of(c, c->page[i]);
+        if (at < c->n && item_eq(c->items[at].item, c->page[i]))
+            c->seen[at] = true;
+        else
+            keep_fresh(c, c->page[i]);
+    }
+}
+
+/* What was not seen leaves; then the fresh ones, as many as there is room for, take their places in
+ * the order of the ids, from the end. Whether anything changed. */
+static bool take_over(struct catalog *c)
+{
+    int kept = 0;
+    for (int i = 0; i < c->n; i++) {
+        if (c->seen[i])
+            c->items[kept++] = c->items[i];
+    }
+    bool changed = kept != c->n;
+    int room = c->max - kept, come = c->n_fresh < room ? c->n_fresh : room;
+    c->left_out += c->n_fresh - come;
+    c->n = kept + come;
+    for (int to = c->n - 1, old = kept - 1, new = come - 1; new >= 0; to--) {
+        if (old >= 0 && compare(c->items[old].item, c->fresh[new]) > 0)
+            c->items[to] = c->items[old--];
+        else
+            c->items[to] = (struct catalog_item){.item = c->fresh[new --], .pending = -1};
+    }
+    return changed || come > 0;
+}
+
+static void show_pending(struct worker *w);
+
+static void note_surplus(struct worker *w)
 {
     struct catalog *c = &w->catalog;
-    static struct catalog_item old[STOCK_ITEMS_MAX];
-    int n_old = c->n;
-    memcpy(old, c->items, (size_t)n_old * sizeof old[0]);
-    for (int i = 0; i < n; i++) {
-        c->items[i] = (struct catalog_item){.item = c->read[i], .pending = -1};
-        for (int j = 0; j < n_old; j++) {
-            if (item_eq(old[j].item, c->read[i]))
-                c->items[i] = old[j];
-        }
+    static struct log_limit limit;
+    uint64_t more;
+    bool new = c->left_out != c->surplus;
+    c->surplus = c->left_out;
+    metric_set(w->metrics.items_surplus, c->surplus);
+    if (c->surplus > 0 && (new || c->read_at_us - c->changed_at_us > 60 * INT64_C(1000000)) &&
+        log_allowed(&limit, w->sched->now_us, &more)) {
+        c->changed_at_us = c->read_at_us;
+        log_error("more items than worker.max_items: the orders of some are not created",
+                  LOG_I("items", c->n), LOG_I("surplus", c->surplus));
     }
-    c->n = n;
-    w->queue->ops->set_items(w->queue, c->read, n);
-    log_info("items changed", LOG_I("items", n));
+}
+
+static void read_over(struct worker *w)
+{
+    struct catalog *c = &w->catalog;
+    if (c->failures > 0)
+        log_info("catalogue read again", LOG_I("failures", c->failures));
+    c->failures = 0;
+    c->read_at_us = w->sched->now_us;
+    if (take_over(c)) {
+        struct item *items = malloc(((size_t)c->n + 1) * sizeof items[0]);
+        if (!items)
+            panic("no memory for %d items", c->n);
+        for (int i = 0; i < c->n; i++)
+            items[i] = c->items[i].item;
+        w->queue->ops->set_items(w->queue, items, c->n);
+        free(items);
+        metric_set(w->metrics.items, c->n);
+        show_pending(w);
+        log_info("items changed", LOG_I("items", c->n));
+    }
+    note_surplus(w);
+}
+
+static void on_items(struct op *op, int rc);
+
+static void read_page(struct worker *w)
+{
+    struct catalog *c = &w->catalog;
+    c->op.op = (struct op){on_items, worker_store_deadline(w)};
+    worker_op_begun(w);
+    w->stock->ops->items(w->stock, &c->op);
 }
 
 static void on_items(struct op *op, int rc)
@@ -47,10 +144,26 @@ static void on_items(struct op *op, int rc)
     struct worker *w = container_of(op, struct worker, catalog.op.op);
     struct catalog *c = &w->catalog;
     c->reading = false;
-    /* An empty answer too: the item set may be gone with its Redis, but then there is nothing to
-     * receive either. On an error the items known so far stay. */
-    if (rc >= 0 && !same(c, c->op.n))
-        take_over(w, c->op.n);
+    if (rc >= 0) {
+        take_page(c);
+        /* An empty catalogue too: it may be gone with its Redis, but then there is nothing to
+         * receive either. */
+        if (strcmp(c->op.cursor, "0") == 0) {
+            read_over(w);
+        } else if (!w->stopping) {
+            c->reading = true;
+            read_page(w);
+        }
+    } else {
+        static struct log_limit limit;
+        uint64_t more;
+        c->failures++;
+        metric_add(w->metrics.catalog_failures, 1);
+        if (log_allowed(&limit, w->sched->now_us, &more))
+            log_warn("catalogue not read; the items known so far stay",
+                     LOG_Z("error_kind", err_name(rc)), LOG_I("items", c->n),
+                     LOG_I("retry_attempt", c->failures), LOG_I("suppressed", (int64_t)more));
+    }
     worker_op_ended(w);
 }
 
@@ -60,15 +173,26 @@ static void on_items_time(struct timer *t)
     struct catalog *c = &w->catalog;
     if (!c->reading) {
         c->reading = true;
-        c->op = (struct stock_items){
-            .op = {on_items, worker_store_deadline(w)}, .items = c->read, .max = STOCK_ITEMS_MAX};
-        worker_op_begun(w);
-        w->stock->ops->items(w->stock, &c->op);
+        c->n_fresh = 0;
+        c->left_out = 0;
+        memset(c->seen, 0, (size_t)c->max * sizeof c->seen[0]);
+        c->op = (struct stock_items){.cursor = "0", .items = c->page, .max = STOCK_ITEMS_PAGE};
+        read_page(w);
     }
     sched_set_in(w->sched, t, w->cfg.items_refresh_us);
 }
 
+const char *catalog_complaint(const struct worker *w)
+{
+    const struct catalog *c = &w->catalog;
+    if (c->failures > 0 && w->sched->now_us - c->read_at_us > CATALOG_STALE_US)
+        return "the catalogue of items cannot be read";
+    return c->surplus > 0 ? "more items than worker.max_items" : NULL;
+}
+
 /* --- their backlogs --- */
+
+static void ask(struct worker *w, struct catalog_ask *a);
 
 static void on_lag(struct op *op, int rc)
 {
@@ -82,25 +206,35 @@ static void on_lag(struct op *op, int rc)
         it->in_hand = a->op.in_hand;
         it->oldest_age_ms = a->op.oldest_age_ms;
     }
+    if (w->catalog.to_ask > 0 && w->catalog.n > 0 && !w->stopping)
+        ask(w, a);
     worker_op_ended(w);
 }
 
+static void ask(struct worker *w, struct catalog_ask *a)
+{
+    struct catalog *c = &w->catalog;
+    c->to_ask--;
+    c->next = c->next < c->n ? c->next : 0;
+    *a = (struct catalog_ask){.w = w, .busy = true};
+    a->op = (struct queue_lag){.op = {on_lag, worker_store_deadline(w)},
+                               .item = c->items[c->next++].item};
+    worker_op_begun(w);
+    w->queue->ops->lag(w->queue, &a->op);
+}
+
+/* Each item's turn comes while its last answer is fresh, however many there are. */
 static void on_lag_time(struct timer *t)
 {
     struct worker *w = container_of(t, struct worker, catalog.lag_timer);
     struct catalog *c = &w->catalog;
-    int n = c->n < CATALOG_LAG_UNDER_WAY ? c->n : CATALOG_LAG_UNDER_WAY;
-    for (int i = 0; i < CATALOG_LAG_UNDER_WAY && n > 0; i++) {
-        struct catalog_ask *a = &c->asks[i];
-        if (a->busy)
-            continue;
-        n--;
-        c->next = c->next < c->n ? c->next : 0;
-        *a = (struct catalog_ask){.w = w, .busy = true};
-        a->op = (struct queue_lag){.op = {on_lag, worker_store_deadline(w)},
-                                   .item = c->items[c->next++].item};
-        worker_op_begun(w);
-        w->queue->ops->lag(w->queue, &a->op);
+    int ticks = CATALOG_LAG_FRESH_US / CATALOG_LAG_TICK_US - 1;
+    int due = (c->n + ticks - 1) / ticks;
+    c->to_ask = due > CATALOG_LAG_UNDER_WAY ? due : CATALOG_LAG_UNDER_WAY;
+    c->to_ask = c->to_ask < c->n ? c->to_ask : c->n;
+    for (int i = 0; i < CATALOG_LAG_UNDER_WAY && c->to_ask > 0; i++) {
+        if (!c->asks[i].busy)
+            ask(w, &c->asks[i]);
     }
     sched_set_in(w->sched, t, CATALOG_LAG_TICK_US);
 }
@@ -113,12 +247,9 @@ const struct catalog_item *catalog_backlog(struct worker *w, struct item item)
     return it;
 }
 
-void catalog_saw_pending(struct worker *w, struct item item, int64_t pending)
+static void show_pending(struct worker *w)
 {
-    struct catalog *c = &w->catalog;
-    struct catalog_item *seen = find(c, item);
-    if (seen)
-        seen->pending = pending;
+    const struct catalog *c = &w->catalog;
     int64_t sum = 0;
     for (int i = 0; i < c->n && sum >= 0; i++)
         sum = c->items[i].pending < 0 ? -1 : sum + c->items[i].pending;
@@ -128,10 +259,38 @@ void catalog_saw_pending(struct worker *w, struct item item, int64_t pending)
         metric_set(w->metrics.pending, sum);
 }
 
+void catalog_saw_pending(struct worker *w, struct item item, int64_t pending)
+{
+    struct catalog_item *seen = find(&w->catalog, item);
+    if (seen)
+        seen->pending = pending;
+    show_pending(w);
+}
+
+void catalog_init(struct worker *w)
+{
+    struct catalog *c = &w->catalog;
+    c->max = w->cfg.max_items;
+    c->items = calloc((size_t)c->max, sizeof c->items[0]);
+    c->fresh = calloc((size_t)c->max, sizeof c->fresh[0]);
+    c->seen = calloc((size_t)c->max, sizeof c->seen[0]);
+    if (c->max < 1 || !c->items || !c->fresh || !c->seen)
+        panic("no memory for %d items", c->max);
+    metric_set(w->metrics.items, 0);
+    metric_set(w->metrics.items_surplus, 0);
+}
+
+void catalog_deinit(struct worker *w)
+{
+    free(w->catalog.items);
+    free(w->catalog.fresh);
+    free(w->catalog.seen);
+}
+
 void catalog_start(struct worker *w)
 {
     struct catalog *c = &w->catalog;
-    c->n = c->next = 0;
+    c->read_at_us = w->sched->now_us;
     c->items_timer = (struct timer){.on_fire = on_items_time};
     c->lag_timer = (struct timer){.on_fire = on_lag_time};
     sched_set(w->sched, &c->items_timer, w->sched->now_us);

@@ -1,6 +1,11 @@
 /* The items: read again and again from the stock, told to the queue; and the backlog of each, for
  * recovery and (inside the adapter) for the metrics (rules 26, 31). What is not known is never
- * taken for zero. Loop thread. */
+ * taken for zero.
+ *
+ * At most cfg.max_items are served. Of more, those that are served already stay, then those with
+ * the lowest ids come; the surplus is logged, counted, and told by catalog_complaint until items
+ * leave the catalogue (retire.h). A read that fails leaves the items as they are, and is told too.
+ * Loop thread. */
 #pragma once
 
 #include "base/sched.h"
@@ -10,6 +15,7 @@
 #define CATALOG_LAG_TICK_US 1000000
 #define CATALOG_LAG_UNDER_WAY 32
 #define CATALOG_LAG_FRESH_US 5000000
+#define CATALOG_STALE_US 5000000 /* not read for so long: told */
 
 struct worker;
 
@@ -25,18 +31,33 @@ struct catalog_ask {
     bool busy;
 };
 struct catalog {
-    struct catalog_item items[STOCK_ITEMS_MAX];
-    int n;
+    struct catalog_item *items; /* [max], by id */
+    int n, max;
     struct timer items_timer, lag_timer;
-    struct stock_items op;
-    struct item read[STOCK_ITEMS_MAX];
+
     bool reading;
+    struct stock_items op;
+    struct item page[STOCK_ITEMS_PAGE];
+    bool *seen;         /* [max]: of items, in this reading */
+    struct item *fresh; /* [max], by id: the first of those that are not among the items yet */
+    int n_fresh;
+    int64_t left_out; /* in this reading */
+    int64_t surplus;  /* listed and not served, at the last reading */
+    int64_t read_at_us, changed_at_us;
+    int failures; /* in a row */
+
     struct catalog_ask asks[CATALOG_LAG_UNDER_WAY];
-    int next; /* rotates */
+    int next;   /* rotates */
+    int to_ask; /* in this tick */
 };
 
+void catalog_init(struct worker *w);
 void catalog_start(struct worker *w);
 void catalog_stop(struct worker *w);
+void catalog_deinit(struct worker *w);
 /* The backlog of an item if it is known and fresh; NULL if not. */
 const struct catalog_item *catalog_backlog(struct worker *w, struct item item);
+/* -1: could not be found out. */
 void catalog_saw_pending(struct worker *w, struct item item, int64_t pending);
+/* What is wrong with it (a static string), for readiness; NULL: nothing. */
+const char *catalog_complaint(const struct worker *w);

@@ -1,9 +1,10 @@
 #include "app/recover.h"
 
+#include "app/recover_plan.h"
 #include "app/worker.h"
 #include "base/panic.h"
 
-enum { IDLE, ITEM, LIST, LOCATE, INBOX, SETTLE, ACT, NEXT, STATES };
+enum { IDLE, ITEM, RETIRE, LIST, ORPHANS, LOCATE, INBOX, SETTLE, ACT, NEXT, STATES };
 enum { ACTING_MAX = 16 };
 
 static struct worker *worker_of(struct flow *f)
@@ -33,6 +34,18 @@ static void on_time(struct timer *t)
     flow_resume(&container_of(t, struct recover, timer)->flow);
 }
 
+/* A look that failed is not repeated at once: its turn comes again. */
+static void failed(struct worker *w, const char *what, int rc)
+{
+    static struct log_limit limit;
+    uint64_t more;
+    metric_add(w->metrics.recover_failures, 1);
+    if (log_allowed(&limit, w->sched->now_us, &more))
+        log_warn(what, LOG_I("activity_id", w->recover.item.activity_id),
+                 LOG_I("sku_id", w->recover.item.sku_id), LOG_Z("error_kind", err_name(rc)),
+                 LOG_B("retryable", true), LOG_I("suppressed", (int64_t)more));
+}
+
 /* --- an item and a page of it --- */
 
 static void on_item(struct op *op, int rc)
@@ -40,6 +53,12 @@ static void on_item(struct op *op, int rc)
     struct worker *w = container_of(op, struct worker, recover.item_op.op);
     struct recover *r = &w->recover;
     r->ends_ms = rc == 0 ? r->item_op.info.ends_ms : 0;
+    if (rc < 0)
+        failed(w, "recovery cannot read an item", rc);
+    if (rc == 1 && r->item_op.listed)
+        flow_goto(&r->flow, RETIRE);
+    else
+        flow_goto(&r->flow, LIST);
     flow_resume(&r->flow);
 }
 
@@ -49,8 +68,8 @@ static enum flow_result step_idle(struct flow *f)
     struct recover *r = &w->recover;
     if (r->stopped)
         return FLOW_WAIT;
-    r->pages = 0;
-    r->unknown_seen = 0;
+    r->pages = r->looks = 0;
+    r->unknown_seen = r->unreadable = 0;
     if (!health_usable(w) || w->catalog.n == 0)
         return rest(w);
     return go(f, ITEM);
@@ -64,16 +83,36 @@ static enum flow_result step_item(struct flow *f)
     r->item = w->catalog.items[r->item_at].item;
     r->item_op =
         (struct stock_item_get){.op = {on_item, worker_store_deadline(w)}, .item = r->item};
-    flow_goto(f, LIST);
+    r->looks++;
     w->stock->ops->item(w->stock, &r->item_op);
+    return FLOW_WAIT;
+}
+
+static void on_retired(struct retire *r)
+{
+    flow_resume(&container_of(r, struct recover, retire)->flow);
+}
+
+static enum flow_result step_retire(struct flow *f)
+{
+    struct worker *w = worker_of(f);
+    struct recover *r = &w->recover;
+    r->list.n = 0;
+    r->list.total = 0;
+    r->good = r->waiting = r->settled_rows = 0;
+    r->pages++;
+    flow_goto(f, NEXT);
+    retire_start(&r->retire, w, r->item, worker_wall_ms(w) + r->skew_ms, on_retired);
     return FLOW_WAIT;
 }
 
 static void on_list(struct op *op, int rc)
 {
     struct worker *w = container_of(op, struct worker, recover.list.op);
-    if (rc < 0)
+    if (rc < 0) {
         w->recover.list.n = -1;
+        failed(w, "recovery cannot list the pending reservations of an item", rc);
+    }
     flow_resume(&w->recover.flow);
 }
 
@@ -87,31 +126,62 @@ static enum flow_result step_list(struct flow *f)
                                                   w->cfg.recover_after_us / 1000,
                                      .offset = r->offset,
                                      .max = RECOVER_ROWS};
-    r->n_rows = r->waiting = r->settled_rows = r->unknown = 0;
-    flow_goto(f, LOCATE);
+    r->n_rows = r->good = r->waiting = r->settled_rows = r->unknown = 0;
+    flow_goto(f, ORPHANS);
     w->stock->ops->pending(w->stock, &r->list);
     return FLOW_WAIT;
 }
 
+/* --- what of it is no record --- */
+
+static void note_unreadable(struct worker *w, const struct reservation *row)
+{
+    struct recover *r = &w->recover;
+    static struct log_limit limit;
+    uint64_t more;
+    r->unreadable++;
+    if (log_allowed(&limit, w->sched->now_us, &more))
+        log_error("pending reservation cannot be read; it is passed over",
+                  LOG_UUID("request_id", &row->request_id), LOG_I("user_id", row->user_id),
+                  LOG_I("activity_id", r->item.activity_id), LOG_I("sku_id", r->item.sku_id),
+                  LOG_I("suppressed", (int64_t)more));
+}
+
+static void on_orphans(struct orphans *o)
+{
+    struct recover *r = container_of(o, struct recover, orphans);
+    r->settled_rows += o->taken;
+    if (o->job.rc < 0)
+        failed(o->w, "recovery cannot look up reservations without a record", o->job.rc);
+    flow_resume(&r->flow);
+}
+
+static enum flow_result step_orphans(struct flow *f)
+{
+    struct worker *w = worker_of(f);
+    struct recover *r = &w->recover;
+    struct orphans *o = &r->orphans;
+    o->n = 0;
+    for (int i = 0; i < r->list.n; i++) {
+        const struct reservation *row = &r->list.rows[i];
+        r->good += r->list.results[i] == STOCK_ROW_GOOD;
+        if (r->list.results[i] == STOCK_ROW_UNREADABLE)
+            note_unreadable(w, row);
+        if (r->list.results[i] == STOCK_ROW_GONE && o->n < ORPHANS_MAX)
+            o->rows[o->n++] = (struct orphan){.user_id = row->user_id,
+                                              .request_id = row->request_id,
+                                              .created_at_ms = row->created_at_ms};
+    }
+    if (r->list.n > 0)
+        r->skew_ms = r->list.now_ms - worker_wall_ms(w);
+    if (o->n == 0 || r->stopped)
+        return go(f, LOCATE);
+    flow_goto(f, LOCATE);
+    orphans_start(o, w, r->item, on_orphans);
+    return FLOW_WAIT;
+}
+
 /* --- where the queue is with each --- */
-
-static int64_t age_us(struct worker *w, const struct reservation *res)
-{
-    return (worker_wall_ms(w) + w->recover.skew_ms - res->created_at_ms) * 1000;
-}
-
-/* Where the transport does not say it (rule 30): the queue has passed what is older than the oldest
- * that waits. */
-static void judge_by_age(struct worker *w, struct recover_row *row)
-{
-    const struct catalog_item *backlog = catalog_backlog(w, row->item);
-    row->position_known = backlog != NULL;
-    if (!backlog)
-        return;
-    bool empty = backlog->waiting + backlog->in_hand == 0;
-    bool passed = empty || backlog->oldest_age_ms * 1000 < age_us(w, &row->r);
-    row->position = passed ? QUEUE_PASSED : QUEUE_WAITING;
-}
 
 static void on_located(struct op *op, int rc)
 {
@@ -129,14 +199,14 @@ static enum flow_result step_locate(struct flow *f)
 {
     struct worker *w = worker_of(f);
     struct recover *r = &w->recover;
-    if (r->list.n <= 0 || r->stopped)
+    if (r->good == 0 || r->stopped)
         return go(f, NEXT);
-    r->skew_ms = r->list.now_ms - worker_wall_ms(w);
-    r->n_rows = r->list.n;
     flow_goto(f, INBOX);
     r->under_way = 1; /* until all are asked */
-    for (int i = 0; i < r->n_rows; i++) {
-        struct recover_row *row = &r->rows[i];
+    for (int i = 0; i < r->list.n; i++) {
+        if (r->list.results[i] != STOCK_ROW_GOOD)
+            continue;
+        struct recover_row *row = &r->rows[r->n_rows++];
         row->w = w;
         row->item = r->item;
         row->r = r->list.rows[i];
@@ -166,28 +236,13 @@ static void on_inbox(struct share_job *j)
     flow_resume(&container_of(j, struct recover, job)->flow);
 }
 
-static bool is_candidate(struct worker *w, struct recover_row *row)
-{
-    struct recover *r = &w->recover;
-    if (!row->position_known)
-        judge_by_age(w, row);
-    if (!row->position_known) {
-        r->unknown++;
-        r->unknown_seen++;
-        return age_us(w, &row->r) >= w->cfg.recover_unknown_age_us; /* rule 31 */
-    }
-    if (row->position == QUEUE_WAITING)
-        r->waiting++;
-    return row->position == QUEUE_PASSED;
-}
-
 static enum flow_result step_inbox(struct flow *f)
 {
     struct worker *w = worker_of(f);
     struct recover *r = &w->recover;
     int n = 0;
     for (int i = 0; i < r->n_rows; i++) {
-        if (!is_candidate(w, &r->rows[i]))
+        if (!recover_is_candidate(w, &r->rows[i]))
             continue;
         if (n != i)
             r->rows[n] = r->rows[i];
@@ -211,55 +266,12 @@ static void on_settled(struct settling *s)
     flow_resume(&container_of(s, struct recover, settling)->flow);
 }
 
-static bool held_long_enough(struct worker *w, const struct recover_row *row)
-{
-    if (age_us(w, &row->r) < w->cfg.max_hold_us)
-        return false;
-    int64_t since = row->r.created_at_ms - w->recover.skew_ms;
-    return health_usable_since_us(w, since) >= w->cfg.max_hold_us;
-}
-
-/* Rule 30. */
-static bool may_void(struct worker *w, const struct recover_row *row)
-{
-    if (!row->position_known)
-        return false;
-    if (held_long_enough(w, row))
-        return true;
-    const struct catalog_item *backlog = catalog_backlog(w, row->item);
-    return row->r.republished >= w->cfg.max_republish && backlog &&
-           backlog->waiting + backlog->in_hand == 0;
-}
-
-static bool quarantine_over(struct worker *w, const struct recover_row *row)
-{
-    if (w->cfg.quarantine_hold_us > 0)
-        return age_us(w, &row->r) >= w->cfg.quarantine_hold_us;
-    return w->recover.ends_ms > 0 && worker_wall_ms(w) + w->recover.skew_ms >= w->recover.ends_ms;
-}
-
-static void make_plan(struct worker *w, struct recover_row *row, const struct orders_inbox *inbox)
-{
-    if (inbox->found) {
-        /* Quarantined: held until it is replayed or its hold is over (rule 25). */
-        if (quarantine_over(w, row)) {
-            row->plan = RECOVER_VOID;
-            row->reason = REASON_GIVEN_UP;
-        }
-        return;
-    }
-    if (may_void(w, row)) {
-        row->plan = RECOVER_VOID;
-        row->reason = REASON_VOID;
-    } else if (row->r.republished < w->cfg.max_republish || !row->position_known) {
-        row->plan = RECOVER_PUBLISH;
-    }
-}
-
 static enum flow_result step_settle(struct flow *f)
 {
     struct worker *w = worker_of(f);
     struct recover *r = &w->recover;
+    if (r->job.rc < 0)
+        failed(w, "recovery cannot look into the inbox", r->job.rc);
     if (r->job.rc < 0 || r->stopped)
         return go(f, NEXT);
     settling_init(&r->settling, w, r->item, RECOVER_ROWS, on_settled);
@@ -269,7 +281,7 @@ static enum flow_result step_settle(struct flow *f)
             struct stock_settle_row row = recover_row_settle(&r->rows[i].r, inbox);
             settling_add(&r->settling, &row, 0);
         } else {
-            make_plan(w, &r->rows[i], inbox);
+            recover_make_plan(w, &r->rows[i], inbox);
         }
     }
     r->act_at = 0;
@@ -283,59 +295,6 @@ static enum flow_result step_settle(struct flow *f)
 }
 
 /* --- those without --- */
-
-bool recover_take_token(struct worker *w)
-{
-    struct recover *r = &w->recover;
-    double rate = w->cfg.recover_rate;
-    r->tokens += (double)(w->sched->now_us - r->tokens_at_us) * rate / 1e6;
-    r->tokens_at_us = w->sched->now_us;
-    r->tokens = r->tokens > rate ? rate : r->tokens;
-    if (r->tokens < 1)
-        return false;
-    r->tokens -= 1;
-    return true;
-}
-
-static uint64_t key_of(const struct reservation *res)
-{
-    uint64_t key;
-    memcpy(&key, res->reservation_id.b + 8, sizeof key); /* the random half */
-    return key;
-}
-
-/* What was published again has to be met by the queue first, the longer the more often; where the
- * answer of the publish was lost nothing else tells. */
-static bool published_lately(struct worker *w, const struct recover_row *row)
-{
-    uint64_t at;
-    if (!map_get(&w->recover.published, key_of(&row->r), &at))
-        return false;
-    int shift = row->r.republished < 6 ? row->r.republished : 6;
-    return w->sched->now_us - (int64_t)at < w->cfg.recover_after_us << shift;
-}
-
-static bool may_act(struct worker *w, const struct recover_row *row)
-{
-    if (row->plan == RECOVER_LEAVE || !health_usable(w))
-        return false;
-    if (row->plan == RECOVER_VOID)
-        return true;
-    /* Rule 29: what waits in the queue comes first. */
-    return w->intake.last_full_round_us >= w->health.breaker.closed_at_us &&
-           w->intake.last_full_round_us >= 0 && !published_lately(w, row) && recover_take_token(w);
-}
-
-static void remember(struct worker *w, const struct recover_row *row)
-{
-    struct map *m = &w->recover.published;
-    /* Full: forgetting costs an early repeat at worst, which the inbox answers. */
-    if (m->n >= RECOVER_REMEMBERED) {
-        map_deinit(m);
-        map_init(m, RECOVER_REMEMBERED);
-    }
-    map_put(m, key_of(&row->r), (uint64_t)w->sched->now_us);
-}
 
 static enum flow_result step_act(struct flow *f)
 {
@@ -352,10 +311,10 @@ static enum flow_result step_act(struct flow *f)
     }
     while (r->act_at < r->n_rows && r->acting < ACTING_MAX && !r->stopped) {
         struct recover_row *row = &r->rows[r->act_at++];
-        if (!may_act(w, row))
+        if (!recover_may_act(w, row))
             continue;
         if (row->plan == RECOVER_PUBLISH)
-            remember(w, row);
+            recover_remember(w, row);
         else
             r->settled_rows++;
         r->acting++;
@@ -377,10 +336,10 @@ static enum flow_result step_next(struct flow *f)
     struct worker *w = worker_of(f);
     struct recover *r = &w->recover;
     int n = r->list.n;
-    r->pages++;
-    /* A full page: what stays pending is skipped by the next. When all of it still waits in the
-     * queue, so does what is younger. */
-    bool more = n == RECOVER_ROWS && r->waiting < n;
+    r->pages += n != 0;
+    /* A full page (whatever could be read of it): what stays pending is skipped by the next. When
+     * all of it still waits in the queue, so does what is younger. */
+    bool more = n == RECOVER_ROWS && (r->waiting < r->good || r->good == 0);
     if (more) {
         r->offset += n - r->settled_rows;
     } else {
@@ -389,18 +348,22 @@ static enum flow_result step_next(struct flow *f)
     }
     bool round_over = r->item_at >= w->catalog.n && !more;
     metric_set(w->metrics.age_unknown, r->unknown_seen);
+    metric_set(w->metrics.unreadable, r->unreadable);
     catalog_saw_pending(w, r->item, n < 0 ? -1 : r->list.total);
     if (round_over)
         r->item_at = 0;
-    if (round_over || r->pages >= RECOVER_PAGES || r->stopped || !health_usable(w))
+    if (round_over || r->pages >= RECOVER_PAGES || r->looks >= RECOVER_LOOKS || r->stopped ||
+        !health_usable(w))
         return rest(w);
     return go(f, more ? LIST : ITEM);
 }
 
 static const struct flow_state states[STATES] = {
     [IDLE] = {"IDLE", FLOW_TO(ITEM), step_idle},
-    [ITEM] = {"ITEM", FLOW_TO(LIST), step_item},
-    [LIST] = {"LIST", FLOW_TO(LOCATE), step_list},
+    [ITEM] = {"ITEM", FLOW_TO(LIST) | FLOW_TO(RETIRE), step_item},
+    [RETIRE] = {"RETIRE", FLOW_TO(NEXT), step_retire},
+    [LIST] = {"LIST", FLOW_TO(ORPHANS), step_list},
+    [ORPHANS] = {"ORPHANS", FLOW_TO(LOCATE), step_orphans},
     [LOCATE] = {"LOCATE", FLOW_TO(INBOX) | FLOW_TO(NEXT), step_locate},
     [INBOX] = {"INBOX", FLOW_TO(SETTLE) | FLOW_TO(NEXT), step_inbox},
     [SETTLE] = {"SETTLE", FLOW_TO(ACT) | FLOW_TO(NEXT), step_settle},

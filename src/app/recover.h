@@ -1,9 +1,12 @@
 /* Reservations that stay unsettled although the queue has passed them (rules 28–31): settled again
  * from the inbox, published again with the same message_id, in the end voided.
  *
- *   IDLE → LIST → LOCATE → INBOX → SETTLE → ACT → LIST (next page or item) … → IDLE
+ *   IDLE → ITEM → LIST → ORPHANS → LOCATE → INBOX → SETTLE → ACT → NEXT → LIST or ITEM … → IDLE
  *
- *   LIST     a page of one item's pending reservations, older than recover_after
+ *   ITEM     its state; one without keys is retired if its time was over (retire.h)
+ *   LIST     a page of one item's pending reservations, older than recover_after. What of it
+ *            cannot be read is counted, told and passed over: it must not stop the others
+ *   ORPHANS  members whose record is gone (orphans.h)
  *   LOCATE   where the queue is with each: waiting or in hand → left alone (rule 28). Unknown: the
  *            item's backlog by age decides, or the reservation's own age (rule 31)
  *   INBOX    what PostgreSQL says of the others
@@ -13,10 +16,13 @@
  *            (recover_row.h)
  *
  * All of it is safe at any time for the truth: the inbox decides. Bounded: one page at a time, a
- * few pages per interval, rotating over the items. Loop thread. */
+ * few pages (and at most RECOVER_LOOKS items, most of which have none) per interval, rotating over
+ * the items. Loop thread. */
 #pragma once
 
+#include "app/orphans.h"
 #include "app/recover_row.h"
+#include "app/retire.h"
 #include "app/settling.h"
 #include "app/share.h"
 #include "base/ctx.h"
@@ -24,7 +30,8 @@
 #include "base/map.h"
 #include "base/sched.h"
 
-#define RECOVER_PAGES 8 /* per interval */
+#define RECOVER_PAGES 8   /* with something in them, per interval */
+#define RECOVER_LOOKS 512 /* at an item, per interval */
 #define RECOVER_ROWS STOCK_PENDING_MAX
 #define RECOVER_REMEMBERED 16384
 
@@ -34,7 +41,7 @@ struct recover {
     struct flow flow;
     struct timer timer;
     bool stopped;
-    int pages; /* looked at in this interval */
+    int pages, looks; /* in this interval */
     int item_at, offset;
     struct item item;
     int64_t skew_ms; /* the store's clock − ours */
@@ -42,9 +49,12 @@ struct recover {
 
     struct stock_item_get item_op;
     struct stock_pending list;
+    struct orphans orphans;
+    struct retire retire;
     struct recover_row rows[RECOVER_ROWS]; /* candidates of this page */
-    int n_rows, waiting, settled_rows, unknown;
-    int under_way; /* operations of this step */
+    int n_rows, good, waiting, settled_rows, unknown;
+    int unreadable; /* in this interval */
+    int under_way;  /* operations of this step */
 
     struct share_job job;
     struct ctx ctx;
@@ -66,5 +76,3 @@ void recover_deinit(struct worker *w);
 bool recover_idle(const struct worker *w);
 /* A row's flow ended. */
 void recover_row_ended(struct worker *w);
-/* For rows: takes one from the rate; false: none is left now. */
-bool recover_take_token(struct worker *w);

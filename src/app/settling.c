@@ -30,6 +30,21 @@ void settling_add(struct settling *s, const struct stock_settle_row *row, int64_
     s->ids[s->n++] = outbox_id;
 }
 
+static void note_unreadable(struct worker *w, const struct settling *s, int i)
+{
+    static struct log_limit limit;
+    uint64_t more;
+    metric_add(w->metrics.unreadable_settles, 1);
+    if (log_allowed(&limit, w->sched->now_us, &more))
+        log_error("outcome not written: the reservation cannot be read",
+                  LOG_UUID("request_id", &s->rows[i].request_id),
+                  LOG_UUID("reservation_id", &s->rows[i].reservation_id),
+                  LOG_I("activity_id", s->op.item.activity_id), LOG_I("sku_id", s->op.item.sku_id),
+                  LOG_I("user_id", s->rows[i].user_id),
+                  LOG_S("outcome", verdict_state_name(s->rows[i].verdict.state)),
+                  LOG_B("retryable", false), LOG_I("suppressed", (int64_t)more));
+}
+
 static void on_op_done(struct op *op, int rc)
 {
     struct settling *s = container_of(op, struct settling, op.op);
@@ -42,6 +57,10 @@ static void on_op_done(struct op *op, int rc)
         if (log_allowed(&limit, w->sched->now_us, &more))
             log_warn("settle failed; the relay follows", LOG_Z("error_kind", err_name(rc)),
                      LOG_I("rows", s->n), LOG_I("suppressed", (int64_t)more));
+    }
+    for (int i = 0; rc >= 0 && i < s->n; i++) {
+        if (s->rows[i].result == STOCK_UNREADABLE)
+            note_unreadable(w, s, i);
     }
     s->on_done(s);
     worker_op_ended(w);

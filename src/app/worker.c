@@ -45,6 +45,7 @@ void worker_init(struct worker *w)
     suspects_init(w);
     marks_init(w);
     progress_init(w);
+    catalog_init(w);
 }
 
 void worker_start(struct worker *w)
@@ -97,6 +98,7 @@ void worker_deinit(struct worker *w)
     recover_deinit(w);
     progress_stop(w);
     marks_deinit(w);
+    catalog_deinit(w);
     lanes_deinit(w);
     hand_deinit(w);
 }

@@ -49,6 +49,7 @@ struct worker_config {
     int recover_rate, max_republish;
     int64_t max_hold_us, quarantine_hold_us;
     int64_t items_refresh_us;
+    int max_items;
 };
 
 struct worker {

@@ -87,4 +87,19 @@ void worker_metrics_init(struct worker_metrics *m)
     m->suspects = counter("seckill_suspects_total",
                           "Messages that were held apart: they may end the process.");
     m->extended = counter("seckill_mq_lease_extended_total", "Leases prolonged.");
+    m->recover_failures = counter("seckill_recover_failures_total",
+                                  "Looks of recovery that failed; its turn comes again.");
+    m->unreadable = gauge("seckill_recover_unreadable",
+                          "Pending reservations that could not be read in the last look.");
+    m->orphans =
+        counter("seckill_recover_orphans_total",
+                "Pending entries without a record, taken away after a look into the inbox.");
+    m->unreadable_settles = counter("seckill_settle_unreadable_total",
+                                    "Outcomes not written: the reservation cannot be read.");
+    m->items = gauge("seckill_items", "Items that are served.");
+    m->items_surplus =
+        gauge("seckill_items_surplus", "Items that are listed and not served: worker.max_items.");
+    m->items_retired = counter("seckill_items_retired_total", "Expired items taken off the list.");
+    m->catalog_failures =
+        counter("seckill_catalog_failures_total", "Readings of the catalogue that failed.");
 }

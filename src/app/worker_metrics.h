@@ -30,6 +30,8 @@ struct worker_metrics {
     struct metric *settle_failures, *marks_dropped, *relayed, *relay_later;
     struct metric *pending, *republished, *voided, *resettled, *age_unknown;
     struct metric *suspects, *extended;
+    struct metric *recover_failures, *unreadable, *orphans, *unreadable_settles;
+    struct metric *items, *items_surplus, *items_retired, *catalog_failures;
 };
 
 void worker_metrics_init(struct worker_metrics *m);

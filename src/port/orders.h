@@ -82,6 +82,7 @@ struct orders_dead_letter {
 struct orders_inventory {
     int64_t total, sold, epoch;
     bool warmed;
+    int64_t expires_ms; /* when all of the item's keys in Redis are over */
 };
 
 struct orders;

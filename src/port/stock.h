@@ -56,7 +56,8 @@ struct stock_reserve {
 enum stock_settled {
     STOCK_SETTLED,
     STOCK_IGNORED /* gone, or nothing to do */,
-    STOCK_LATER /* rebuild: epoch differs */
+    STOCK_LATER /* rebuild: epoch differs */,
+    STOCK_UNREADABLE /* its record is broken: left as it is, the other rows are settled */
 };
 struct stock_settle_row {
     int64_t user_id;
@@ -124,15 +125,23 @@ struct stock_lookup {
     struct op_space space;
 };
 
-/* --- pending: unsettled reservations created before a time, oldest first --- */
+/* --- pending: unsettled reservations created before a time, oldest first. Each row has a result of
+ * its own: one that cannot be read takes nothing away from the others --- */
 #define STOCK_PENDING_MAX 128
+enum stock_row {
+    STOCK_ROW_GOOD,
+    STOCK_ROW_GONE,      /* it is listed, but there is no record: only user_id, request_id (and
+                            created_at_ms) are known */
+    STOCK_ROW_UNREADABLE /* what cannot be read is 0 */
+};
 struct stock_pending {
     struct op op;
     struct item item;
     int64_t before_ms;                          /* store's clock; created_at < before_ms */
     int offset, max;                            /* max <= STOCK_PENDING_MAX */
-    struct reservation rows[STOCK_PENDING_MAX]; /* out: records that exist, in full */
-    int n;                                      /* out */
+    struct reservation rows[STOCK_PENDING_MAX]; /* out */
+    enum stock_row results[STOCK_PENDING_MAX];  /* out: of each */
+    int n;                                      /* out: rows listed, whatever their results */
     int64_t now_ms, total; /* out: store's clock; size of the whole pending set */
     struct op_space space;
 };
@@ -152,12 +161,22 @@ struct stock_item_get {
     struct op_space space;
 };
 
-/* --- items: the catalogue --- */
-#define STOCK_ITEMS_MAX 1024
+/* --- items: the catalogue, in steps; rc 0: `items` holds a page, cursor "0" = the last page. An
+ * item that is listed all the while comes at least once, maybe twice --- */
+#define STOCK_ITEMS_PAGE 1000
 struct stock_items {
     struct op op;
-    struct item *items; /* out: into the caller's array of `max` */
+    char cursor[24];    /* in/out; starts as "0" */
+    struct item *items; /* out: into the caller's array of `max` (>= STOCK_ITEMS_PAGE) */
     int max, n;
+    struct op_space space;
+};
+
+/* --- unlist: an item leaves the catalogue. Whether it may is the caller's: one that is listed
+ * without meta is lost (rule 34), not over. rc 0 --- */
+struct stock_unlist {
+    struct op op;
+    struct item item;
     struct op_space space;
 };
 
@@ -220,6 +239,7 @@ struct stock_ops {
     void (*pending)(struct stock *, struct stock_pending *);
     void (*item)(struct stock *, struct stock_item_get *);
     void (*items)(struct stock *, struct stock_items *);
+    void (*unlist)(struct stock *, struct stock_unlist *);
     void (*buyers)(struct stock *, struct stock_buyers *);
     void (*warm)(struct stock *, struct stock_warm *);
     void (*control)(struct stock *, struct stock_control *);

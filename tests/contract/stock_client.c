@@ -203,11 +203,31 @@ int client_item(struct item item, struct stock_item_get *g)
 
 int client_items(struct item *items, int max, int *n)
 {
-    struct stock_items i = {.op = begin(), .items = items, .max = max};
-    backend_stock()->ops->items(backend_stock(), &i);
-    int rc = end();
-    *n = i.n;
-    return rc;
+    static struct item page[STOCK_ITEMS_PAGE];
+    struct stock_items i = {.cursor = "0", .items = page, .max = STOCK_ITEMS_PAGE};
+    *n = 0;
+    do {
+        i.op = begin();
+        backend_stock()->ops->items(backend_stock(), &i);
+        int rc = end();
+        if (rc < 0)
+            return rc;
+        for (int k = 0; k < i.n; k++) {
+            int at = 0; /* one may come twice */
+            while (at < *n && !item_eq(items[at], page[k]))
+                at++;
+            assert_true(at < max);
+            items[at] = page[k];
+            *n += at == *n;
+        }
+    } while (strcmp(i.cursor, "0") != 0);
+    return 0;
+}
+
+int client_unlist(struct item item)
+{
+    struct stock_unlist u = {.item = item};
+    RUN(unlist, &u);
 }
 
 int client_buyers(struct item item, int64_t *users, int max)

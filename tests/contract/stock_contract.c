@@ -234,7 +234,7 @@ static void pending_in_order(void **state)
 static void warm_and_control(void **state)
 {
     (void)state;
-    struct item item = backend_item(), list[STOCK_ITEMS_MAX];
+    struct item item = backend_item(), list[64];
     struct stock_item_get g;
     int n = 0, found = 0;
     assert_int_equal(client_item(item, &g), 1);
@@ -260,10 +260,33 @@ static void warm_and_control(void **state)
     /* Closed, what is under way is settled all the same. */
     assert_int_equal(client_settle_one(item, client_row(7, 1, 100, SUCCEEDED, false)),
                      STOCK_SETTLED);
-    assert_int_equal(client_items(list, STOCK_ITEMS_MAX, &n), 0);
+    assert_int_equal(client_items(list, 64, &n), 0);
     for (int i = 0; i < n; i++)
         found += item_eq(list[i], item);
     assert_int_equal(found, 1);
+}
+
+/* There is no number of items at which the catalogue cannot be read any more. */
+static void the_catalogue_has_pages(void **state)
+{
+    (void)state;
+    enum { N = 1300 };
+    static struct item items[N], list[2 * N];
+    int n = 0, before = 0;
+    assert_int_equal(client_items(list, 2 * N, &before), 0);
+    for (int i = 0; i < N; i++) {
+        items[i] = backend_item();
+        assert_int_equal(client_warm(items[i], 1, 0, DAY_MS), 0);
+    }
+    assert_int_equal(client_items(list, 2 * N, &n), 0);
+    assert_int_equal(n, before + N);
+    struct stock_item_get g;
+    for (int i = 0; i < N; i++)
+        assert_int_equal(client_unlist(items[i]), 0);
+    assert_int_equal(client_unlist(items[0]), 0);
+    assert_int_equal(client_items(list, 2 * N, &n), 0);
+    assert_int_equal(n, before);
+    assert_int_equal(client_item(items[0], &g), 0); /* its keys are not touched */
 }
 
 /* Rule 38. */
@@ -357,6 +380,7 @@ int main(void)
         T(pending_in_order),
         T(many_rows_at_once),
         T(warm_and_control),
+        T(the_catalogue_has_pages),
         T(slots),
         T(cancel_is_told),
     };

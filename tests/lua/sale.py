@@ -151,7 +151,7 @@ class Sale:
                               *[self.record_key(b) for b in buyers])
         head, *lines = text.split("\n")
         assert Answer(head).code == 0
-        return [dict(zip(x.split()[::2], x.split()[1::2])) for x in lines]
+        return [None if x == "!" else dict(zip(x.split()[::2], x.split()[1::2])) for x in lines]
 
     def pending(self, before, offset=0, most=128):
         return self.run("pending", self.keys("meta", "pending"), [before, offset, most])

@@ -104,6 +104,11 @@ def test_records(sale):
     sale.reserve(a)
     sale.reserve(b)
     assert sale.records(a, Buyer(3), b) == [sale.record(a), {}, sale.record(b)]
+    # One that cannot be read harms no other.
+    bad, torn = Buyer(4), Buyer(5)
+    sale.r.set(sale.record_key(bad), "x")
+    sale.r.hset(sale.record_key(torn), "status", "a\nb")
+    assert sale.records(bad, a, torn, b) == [None, sale.record(a), None, sale.record(b)]
 
 
 def test_pending_oldest_first(sale):
@@ -112,12 +117,15 @@ def test_pending_oldest_first(sale):
     for i, b in enumerate(buyers):
         sale.reserve(b)
         sale.r.zadd(sale.key("pending"), {b.member: 1000 + i})
-    total, *members = sale.pending(1005).words
-    assert total == "10" and members == [b.member for b in buyers[:5]]  # created before, not at
-    assert sale.pending(1005, offset=3, most=1).words[1:] == [buyers[3].member]
+    total, *words = sale.pending(1005).words
+    assert total == "10" and words[::2] == [b.member for b in buyers[:5]]  # created before, not at
+    assert words[1::2] == ["1000", "1001", "1002", "1003", "1004"]
+    assert sale.pending(1005, offset=3, most=1).words[1:] == [buyers[3].member, "1003"]
     assert sale.pending(1000).words == ["10"]
     sale.succeed(buyers[0])
-    assert sale.pending(1002).words == ["9", buyers[1].member]
+    assert sale.pending(1002).words == ["9", buyers[1].member, "1001"]
+    sale.r.zadd(sale.key("pending"), {"no such thing": 5, "x": 6})
+    assert sale.pending(1002).words == ["11", "!", "5", "!", "6", buyers[1].member, "1001"]
 
 
 # --- slot (rule 38) ---

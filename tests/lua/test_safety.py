@@ -53,6 +53,7 @@ OURS = ["claim", "control", "item", "listed", "mark", "pending", "probe", "progr
         "reserve", "settle", "slot", "warm"]
 # Those for which another type is no error: EXISTS takes any, SET replaces any.
 ANY_TYPE = {"warm", "probe"}
+ROW_BY_ROW = {"progress", "records", "settle"}
 
 
 def test_each_script_is_here(sale):
@@ -82,8 +83,16 @@ def test_a_wrong_type_at_any_key_changes_nothing(sale, script, wrong):
          "hash": lambda: sale.r.hset(key, "f", "v"), "set": lambda: sale.r.sadd(key, "x"),
          "zset": lambda: sale.r.zadd(key, {"x": 1}), "stream": lambda: sale.r.xadd(key, {"f": "v"})}[wrong]()
         before = sale.everything()
-        with pytest.raises(redis_client.ResponseError, match="WRONGTYPE"):
+        if script in ROW_BY_ROW and ":reservation:" in key:
+            # Of many records one is broken: it is told and left alone, the others are not harmed (test_settle.py). The
+            # record of the order that exists instead decides nothing if it cannot be read.
             sale.r.evalsha(sale.shas[script], len(keys), *keys, *args)
+            if key == keys[-1] and script == "settle":
+                assert sale.r.type(key) == wrong
+                continue
+        else:
+            with pytest.raises(redis_client.ResponseError, match="WRONGTYPE"):
+                sale.r.evalsha(sale.shas[script], len(keys), *keys, *args)
         assert sale.everything() == before, (script, key, wrong)
 
 

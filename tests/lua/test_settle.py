@@ -5,7 +5,7 @@ import threading
 import pytest
 from sale import Buyer
 
-SETTLED, IGNORED, LATER = "0", "1", "2"
+SETTLED, IGNORED, LATER, UNREADABLE = "0", "1", "2", "3"
 
 SUCCEEDED = dict(state="SUCCEEDED")
 SOLD_OUT = dict(state="SOLD_OUT", reason="PG_STOCK_EXHAUSTED")
@@ -96,6 +96,34 @@ def test_no_such_reservation_is_done(sale):
     for row in (dict(b=Buyer(2), **SUCCEEDED), dict(b=Buyer(1), **VOID), dict(b=Buyer(1, b.request), **VOID)):
         assert sale.settle(row).rest == IGNORED
         assert sale.everything() == before
+
+
+def test_what_is_settled_or_gone_leaves_pending(sale):
+    """Rule 2: it removes the reservation from pending, also where there is nothing else to do."""
+    sale.open(5)
+    gone, ended, other = bought(sale, 1), bought(sale, 2), bought(sale, 3)
+    sale.r.delete(sale.record_key(gone))
+    sale.succeed(ended)
+    sale.r.zadd(sale.key("pending"), {ended.member: 5})
+    before = sale.stock(), sale.seq(), sale.buyers()
+    rows = [dict(b=gone, **VOID), dict(b=ended, **SUCCEEDED), dict(b=Buyer(3, other.request), **VOID),
+            dict(b=other, **PROCESSING)]
+    assert sale.settle(*rows).rest == IGNORED * 4
+    assert sale.waiting() == [other.member]  # another reservation than the row's: it still waits
+    assert (sale.stock(), sale.seq(), sale.buyers()) == before
+    assert not sale.r.exists(sale.record_key(gone))
+
+
+def test_a_broken_record_harms_no_other(sale):
+    sale.open(5)
+    a, bad, b = bought(sale, 1), bought(sale, 2), bought(sale, 3)
+    sale.r.delete(sale.record_key(bad))
+    sale.r.set(sale.record_key(bad), "x")
+    assert sale.settle(dict(b=a, **SUCCEEDED), dict(b=bad, **VOID), dict(b=b, **VOID)).rest == SETTLED + UNREADABLE + SETTLED
+    assert sale.record(a)["status"] == "ORDERED" and sale.record(b)["status"] == "RELEASED"
+    assert sale.r.get(sale.record_key(bad)) == "x" and sale.waiting() == [bad.member]
+    c = bought(sale, 4)
+    assert sale.progress(bad, c).rest == "1" and sale.record(c)["state"] == "PROCESSING"
 
 
 def test_another_epoch_is_later(sale):

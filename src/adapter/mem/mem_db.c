@@ -330,3 +330,10 @@ const char *mem_db_audit(struct mem_db *db)
     pthread_mutex_unlock(&db->mutex);
     return wrong;
 }
+
+void mem_db_set_expiry(struct mem_db *db, struct item item, int64_t expires_ms)
+{
+    pthread_mutex_lock(&db->mutex);
+    mem_db_inventory(db, item)->expires_ms = expires_ms;
+    pthread_mutex_unlock(&db->mutex);
+}

@@ -9,7 +9,7 @@
 struct mem_inventory {
     struct list link;
     struct item item;
-    int64_t total, sold, epoch;
+    int64_t total, sold, epoch, expires_ms;
 };
 
 struct mem_order {

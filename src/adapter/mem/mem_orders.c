@@ -304,7 +304,7 @@ static int op_inventory(struct orders *o, const struct ctx *ctx, struct item ite
     if (rc)
         return rc;
     const struct mem_inventory *i = mem_db_inventory(of(o)->db, item);
-    *inv = i ? (struct orders_inventory){i->total, i->sold, i->epoch, true}
+    *inv = i ? (struct orders_inventory){i->total, i->sold, i->epoch, true, i->expires_ms}
              : (struct orders_inventory){0};
     return leave(o, ctx, i ? 0 : 1);
 }

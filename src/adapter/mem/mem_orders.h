@@ -44,6 +44,8 @@ int64_t mem_orders_take_us(struct orders *o);
 
 /* Straight access for tests. */
 void mem_db_put_item(struct mem_db *db, struct item item, int64_t total, int64_t epoch);
+/* When the item's keys in Redis are over, as PostgreSQL knows it. */
+void mem_db_set_expiry(struct mem_db *db, struct item item, int64_t expires_ms);
 /* Every batch with this message fails with rc (ERR_INVALID: its own fault; ERR_UNAVAIL: not) until
  * rc 0 is set. */
 void mem_db_poison(struct mem_db *db, const struct uuid *message_id, int rc);

@@ -163,8 +163,18 @@ static int apply_pending(struct mem_call *c, void *request)
     list_for_each (l, &it->records) {
         const struct mem_record *rec = container_of(l, struct mem_record, link);
         r->total += rec->pending;
-        if (rec->pending && rec->r.created_at_ms < r->before_ms && r->n < r->max && skip-- <= 0)
-            r->rows[r->n++] = rec->r;
+        if (!rec->pending || rec->r.created_at_ms >= r->before_ms || r->n == r->max || skip-- > 0)
+            continue;
+        r->results[r->n] = rec->result;
+        struct reservation *row = &r->rows[r->n++];
+        *row = (struct reservation){0};
+        if (rec->result == STOCK_ROW_GOOD) {
+            *row = rec->r;
+        } else if (rec->result == STOCK_ROW_GONE) {
+            row->user_id = rec->r.user_id;
+            row->request_id = rec->r.request_id;
+            row->created_at_ms = rec->r.created_at_ms;
+        }
     }
     return 0;
 }
@@ -199,23 +209,48 @@ static int apply_nothing(struct mem_call *c, void *request)
     return 0;
 }
 
-/* Borrowed arrays may be gone when a late call arrives: these read when they answer. */
+/* Borrowed arrays may be gone when a late call arrives: these read when they answer. Pages of 500:
+ * the cursor is the place in the list. */
 static void before_items(struct mem_call *c, void *request, void *callers)
 {
     struct stock_items *r = request;
     const struct mem_store *st = c->port;
+    long skip = strtol(r->cursor, NULL, 10), next = skip;
+    bool more = false;
     (void)callers;
     r->n = 0;
     list_for_each (l, &st->items) {
         const struct mem_item *it = container_of(l, struct mem_item, link);
-        if (it->listed && r->n < r->max)
+        if (skip-- > 0)
+            continue;
+        if (r->n == STOCK_ITEMS_PAGE / 2) {
+            more = true;
+            break;
+        }
+        next++;
+        if (it->listed)
             r->items[r->n++] = it->item;
     }
+    r->cursor[str_from_i64(r->cursor, more ? next : 0)] = '\0';
 }
 
 static void op_items(struct stock *s, struct stock_items *r)
 {
     start(s, MEM_STOCK_ITEMS, &r->op, sizeof *r, apply_nothing)->before_answer = before_items;
+}
+
+static int apply_unlist(struct mem_call *c, void *request)
+{
+    const struct stock_unlist *r = request;
+    struct mem_item *it = mem_store_item(c->port, r->item);
+    if (it)
+        it->listed = false;
+    return 0;
+}
+
+static void op_unlist(struct stock *s, struct stock_unlist *r)
+{
+    start(s, MEM_STOCK_UNLIST, &r->op, sizeof *r, apply_unlist);
 }
 
 /* Pages of 1,000: the cursor is the place in the table. */
@@ -337,6 +372,7 @@ static const struct stock_ops ops = {
     .pending = op_pending,
     .item = op_item,
     .items = op_items,
+    .unlist = op_unlist,
     .buyers = op_buyers,
     .warm = op_warm,
     .control = op_control,

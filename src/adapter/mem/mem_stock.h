@@ -23,6 +23,7 @@ enum mem_stock_op {
     MEM_STOCK_PENDING,
     MEM_STOCK_ITEM,
     MEM_STOCK_ITEMS,
+    MEM_STOCK_UNLIST,
     MEM_STOCK_BUYERS,
     MEM_STOCK_WARM,
     MEM_STOCK_CONTROL,
@@ -58,6 +59,13 @@ void mem_stock_set_epoch(struct stock *s, struct item item,
                          int64_t epoch); /* reservations keep theirs */
 /* Removes meta (the catalogue stays): a Redis that lost its data. */
 void mem_stock_lose_item(struct stock *s, struct item item);
+/* Another item of the catalogue, without keys: lost, or expired. */
+void mem_stock_list_item(struct stock *s, struct item item);
+/* From now on the user's records read as this; they stay among the pending. */
+void mem_stock_spoil(struct stock *s, struct item item, int64_t user_id, enum stock_row result);
+/* Members of pending that are no reservations, created at that time. */
+void mem_stock_put_junk(struct stock *s, struct item item, int64_t created_at_ms, int n);
+int64_t mem_stock_pending(struct stock *s, struct item item);
 /* The item's state now; false when it is not there. */
 bool mem_stock_info(struct stock *s, struct item item, struct stock_item_info *info);
 /* The record, borrowed until the next call that changes the store; NULL: none. */

@@ -54,6 +54,41 @@ void mem_stock_lose_item(struct stock *s, struct item item)
     it->version = (struct item_version){0};
 }
 
+void mem_stock_list_item(struct stock *s, struct item item)
+{
+    mem_store_add_item(mem_stock_store(s), item)->listed = true;
+}
+
+void mem_stock_spoil(struct stock *s, struct item item, int64_t user_id, enum stock_row result)
+{
+    list_for_each (l, &existing(s, item)->records) {
+        struct mem_record *rec = container_of(l, struct mem_record, link);
+        if (rec->r.user_id == user_id)
+            rec->result = result;
+    }
+}
+
+void mem_stock_put_junk(struct stock *s, struct item item, int64_t created_at_ms, int n)
+{
+    struct mem_item *it = existing(s, item);
+    for (int i = 0; i < n; i++) {
+        const struct reservation r = {.created_at_ms = created_at_ms,
+                                      .status = RESERVATION_RELEASED};
+        struct mem_record *rec = mem_store_add_record(it, &r);
+        rec->result = STOCK_ROW_UNREADABLE;
+        list_remove(&rec->link);
+        list_push_front(&it->records, &rec->link);
+    }
+}
+
+int64_t mem_stock_pending(struct stock *s, struct item item)
+{
+    int64_t n = 0;
+    list_for_each (l, &existing(s, item)->records)
+        n += container_of(l, struct mem_record, link)->pending;
+    return n;
+}
+
 bool mem_stock_info(struct stock *s, struct item item, struct stock_item_info *info)
 {
     struct mem_item *it = mem_store_item(mem_stock_store(s), item);

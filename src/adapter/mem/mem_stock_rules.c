@@ -105,17 +105,37 @@ static bool settle_buyers(struct mem_item *it, const struct stock_settle_row *ro
     return true;
 }
 
+/* Rule 2: it leaves pending where there is no such reservation. */
+static enum stock_settled settle_without(struct mem_item *it, const struct stock_settle_row *row)
+{
+    list_for_each (l, &it->records) {
+        struct mem_record *rec = container_of(l, struct mem_record, link);
+        if (rec->r.user_id != row->user_id || !uuid_eq(&rec->r.request_id, &row->request_id))
+            continue;
+        if (rec->result == STOCK_ROW_UNREADABLE)
+            return STOCK_UNREADABLE;
+        rec->pending = false;
+    }
+    return STOCK_IGNORED;
+}
+
 static enum stock_settled settle_row(struct mem_item *it, const struct stock_settle_row *row,
                                      bool *changed)
 {
     struct mem_record *rec = mem_store_record(it, row->user_id, &row->request_id);
-    if (!rec || !uuid_eq(&rec->r.reservation_id, &row->reservation_id) ||
-        !verdict_terminal(row->verdict.state))
+    if (!verdict_terminal(row->verdict.state))
+        return STOCK_IGNORED;
+    if (!rec)
+        return settle_without(it, row);
+    if (!uuid_eq(&rec->r.reservation_id, &row->reservation_id))
         return STOCK_IGNORED;
     if (!it->meta || rec->r.epoch != it->version.epoch)
         return STOCK_LATER;
-    if (!overrules(row->verdict, rec->r.verdict))
+    if (!overrules(row->verdict, rec->r.verdict)) {
+        rec->pending &=
+            rec->r.status != RESERVATION_ORDERED && rec->r.status != RESERVATION_RELEASED;
         return STOCK_IGNORED;
+    }
     bool was_held = rec->r.status != RESERVATION_RELEASED;
     bool ordered = was_held && row->verdict.state == VERDICT_SUCCEEDED;
     *changed |= settle_buyers(it, row, ordered);

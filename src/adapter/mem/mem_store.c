@@ -80,7 +80,7 @@ struct mem_record *mem_store_record(const struct mem_item *it, int64_t user_id,
     if (!map_get(&it->by_user, (uint64_t)user_id, &value))
         return NULL;
     struct mem_record *rec = (struct mem_record *)(uintptr_t)value;
-    while (rec && !uuid_eq(&rec->r.request_id, request_id))
+    while (rec && (rec->result != STOCK_ROW_GOOD || !uuid_eq(&rec->r.request_id, request_id)))
         rec = rec->next_of_user;
     return rec;
 }

@@ -12,6 +12,7 @@ struct mem_record {
     struct mem_record *next_of_user;
     struct reservation r;
     bool pending;
+    enum stock_row result; /* of reading it: what a test made of it */
 };
 
 struct mem_item {

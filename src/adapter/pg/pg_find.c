@@ -88,14 +88,16 @@ int pg_inventory(struct orders *o, const struct ctx *ctx, struct item item,
     PG_RESULT r = NULL;
     int rc = pg_conn_query(
         c, ctx, PG_READS,
-        "SELECT total_stock::bigint, sold_stock::bigint, epoch, warmed_at IS NOT NULL "
-        "FROM seckill_inventory WHERE activity_id = $1 AND sku_id = $2",
-        &a, "qqqb", &r);
+        "SELECT i.total_stock::bigint, i.sold_stock::bigint, i.epoch, i.warmed_at IS NOT "
+        "NULL, " PG_MS("a.expires_at") " FROM seckill_inventory i JOIN activities a USING "
+                                       "(activity_id, sku_id) "
+                                       "WHERE i.activity_id = $1 AND i.sku_id = $2",
+        &a, "qqqbq", &r);
     if (rc)
         return rc;
     if (PQntuples(r) == 0)
         return 1;
     *inv = (struct orders_inventory){pg_i64(r, 0, 0), pg_i64(r, 0, 1), pg_i64(r, 0, 2),
-                                     pg_bool(r, 0, 3)};
+                                     pg_bool(r, 0, 3), pg_i64(r, 0, 4)};
     return 0;
 }

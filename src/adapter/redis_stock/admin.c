@@ -1,4 +1,4 @@
-/* warm, control, the lease of an instance number, the probe. */
+/* warm, unlist, control, the lease of an instance number, the probe. */
 #include "adapter/redis_stock/internal.h"
 
 /* --- warm: listed first, then made. Dying in between leaves an item that is listed and has no
@@ -56,6 +56,27 @@ void stock_warm(struct stock *st, struct stock_warm *o)
 {
     stock_run_command(stock_begin(stock_self(st), &o->op, &o->space), "list", 3, on_encode_list,
                       on_listed);
+}
+
+/* --- unlist --- */
+
+static void on_encode_unlist(struct redis_call *c, struct redis_writer *w)
+{
+    redis_put(w, STR("SREM"));
+    redis_put(w, STR(STOCK_CATALOGUE));
+    keys_put_item(w, OP_OF(c, struct stock_unlist)->item);
+}
+
+static void on_unlisted(struct redis_call *call, int rc, const struct redis_reply *reply)
+{
+    (void)reply;
+    stock_end(container_of(call, struct stock_call, call), rc);
+}
+
+void stock_unlist(struct stock *st, struct stock_unlist *o)
+{
+    stock_run_command(stock_begin(stock_self(st), &o->op, &o->space), "unlist", 3, on_encode_unlist,
+                      on_unlisted);
 }
 
 /* --- control --- */

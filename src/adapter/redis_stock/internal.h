@@ -82,6 +82,7 @@ void stock_lookup(struct stock *, struct stock_lookup *);
 void stock_pending(struct stock *, struct stock_pending *);
 void stock_item_get(struct stock *, struct stock_item_get *);
 void stock_items(struct stock *, struct stock_items *);
+void stock_unlist(struct stock *, struct stock_unlist *);
 void stock_buyers(struct stock *, struct stock_buyers *);
 void stock_warm(struct stock *, struct stock_warm *);
 void stock_control(struct stock *, struct stock_control *);

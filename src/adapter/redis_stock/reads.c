@@ -34,14 +34,35 @@ void stock_lookup(struct stock *st, struct stock_lookup *l)
               on_encode_lookup, on_lookup);
 }
 
-/* --- pending: who waits, then their records; a record that went in between is left out --- */
+/* --- pending: who waits, then the records of those --- */
+
+static int readable(const struct stock_pending *p)
+{
+    int n = 0;
+    for (int i = 0; i < p->n; i++)
+        n += p->results[i] != STOCK_ROW_UNREADABLE;
+    return n;
+}
 
 static void on_encode_records(struct redis_call *c, struct redis_writer *w)
 {
     const struct stock_pending *p = OP_OF(c, struct stock_pending);
     keys_put(w, p->item, "meta");
-    for (int i = 0; i < p->n; i++)
-        keys_put_reservation(w, p->item, p->rows[i].user_id, &p->rows[i].request_id);
+    for (int i = 0; i < p->n; i++) {
+        if (p->results[i] != STOCK_ROW_UNREADABLE)
+            keys_put_reservation(w, p->item, p->rows[i].user_id, &p->rows[i].request_id);
+    }
+}
+
+static enum stock_row take_record(struct reservation *row, struct str line)
+{
+    struct reservation r = {.user_id = row->user_id, .request_id = row->request_id};
+    if (!line.len)
+        return STOCK_ROW_GONE;
+    if (line_record(line, &r))
+        return STOCK_ROW_UNREADABLE;
+    *row = r;
+    return STOCK_ROW_GOOD;
 }
 
 static void on_records(struct redis_call *call, int rc, const struct redis_reply *reply)
@@ -49,22 +70,18 @@ static void on_records(struct redis_call *call, int rc, const struct redis_reply
     struct stock_call *c = container_of(call, struct stock_call, call);
     struct stock_pending *p = OP_OF(call, struct stock_pending);
     struct line a;
-    int asked = p->n, kept = 0;
-    p->n = 0;
     rc = stock_answer(c, rc, reply, &a);
     struct str line, rest = {0};
     if (rc == 0)
         rest = str_split(a.rest, '\n', &line);
-    for (int i = 0; rc == 0 && i < asked; i++) {
-        rest = str_split(rest, '\n', &line);
-        if (!line.len)
+    for (int i = 0; rc == 0 && i < p->n; i++) {
+        if (p->results[i] == STOCK_ROW_UNREADABLE)
             continue;
-        struct reservation r = {.user_id = p->rows[i].user_id, .request_id = p->rows[i].request_id};
-        rc = line_record(line, &r);
-        p->rows[kept++] = r;
+        rest = str_split(rest, '\n', &line);
+        p->results[i] = take_record(&p->rows[i], line);
     }
-    if (rc == 0)
-        p->n = kept;
+    if (rc < 0)
+        p->n = 0;
     stock_end(c, rc);
 }
 
@@ -87,9 +104,13 @@ static int take_waiting(struct stock_pending *p, struct line *a)
         if (p->n == p->max)
             return ERR_INTERNAL;
         struct str user, request = str_split(line_word(&a->rest), ':', &user);
-        struct reservation *r = &p->rows[p->n++];
-        if (parse_i64(user, 1, INT64_MAX, &r->user_id) || uuid_parse(request, &r->request_id))
-            return ERR_INTERNAL;
+        struct reservation r = {0};
+        struct str created = line_word(&a->rest);
+        bool good = parse_i64(user, 1, INT64_MAX, &r.user_id) == 0 &&
+                    uuid_parse(request, &r.request_id) == 0 &&
+                    parse_i64(created, 0, INT64_MAX, &r.created_at_ms) == 0;
+        p->results[p->n] = good ? STOCK_ROW_GOOD : STOCK_ROW_UNREADABLE;
+        p->rows[p->n++] = good ? r : (struct reservation){0};
     }
     return 0;
 }
@@ -103,10 +124,12 @@ static void on_waiting(struct redis_call *call, int rc, const struct redis_reply
     rc = stock_answer(c, rc, reply, &a);
     if (rc == 0)
         rc = take_waiting(p, &a);
-    if (rc == 0 && p->n > 0) {
-        stock_run(c, SCRIPT_RECORDS, 1 + p->n, 0, on_encode_records, on_records);
+    if (rc == 0 && readable(p) > 0) {
+        stock_run(c, SCRIPT_RECORDS, 1 + readable(p), 0, on_encode_records, on_records);
         return;
     }
+    if (rc < 0)
+        p->n = 0;
     stock_end(c, rc);
 }
 
@@ -196,9 +219,12 @@ void stock_item_get(struct stock *st, struct stock_item_get *g)
 
 static void on_encode_items(struct redis_call *c, struct redis_writer *w)
 {
-    (void)c;
-    redis_put(w, STR("SMEMBERS"));
+    const struct stock_items *o = OP_OF(c, struct stock_items);
+    redis_put(w, STR("SSCAN"));
     redis_put(w, STR(STOCK_CATALOGUE));
+    redis_put(w, str_of(o->cursor));
+    redis_put(w, STR("COUNT"));
+    redis_put_i64(w, o->max / 2); /* as of the buyers below */
 }
 
 static void on_items(struct redis_call *call, int rc, const struct redis_reply *reply)
@@ -206,12 +232,15 @@ static void on_items(struct redis_call *call, int rc, const struct redis_reply *
     struct stock_call *c = container_of(call, struct stock_call, call);
     struct stock_items *o = OP_OF(call, struct stock_items);
     o->n = 0;
-    if (rc == 0 && reply->type != REDIS_ARRAY)
+    if (rc == 0 &&
+        (reply->type != REDIS_ARRAY || reply->n != 2 || reply->items[1]->type != REDIS_ARRAY ||
+         !str_copy(o->cursor, sizeof o->cursor, reply->items[0]->s)))
         rc = ERR_INTERNAL;
-    if (rc == 0 && reply->n > (size_t)o->max)
+    const struct redis_reply *page = rc == 0 ? reply->items[1] : NULL;
+    if (page && page->n > (size_t)o->max)
         rc = ERR_OVERLOAD; /* never some of them as if they were all */
-    for (size_t i = 0; rc == 0 && i < reply->n; i++) {
-        if (keys_item_parse(reply->items[i]->s, &o->items[o->n]) == 0)
+    for (size_t i = 0; rc == 0 && i < page->n; i++) {
+        if (keys_item_parse(page->items[i]->s, &o->items[o->n]) == 0)
             o->n++;
     }
     stock_end(c, rc);
@@ -219,7 +248,9 @@ static void on_items(struct redis_call *call, int rc, const struct redis_reply *
 
 void stock_items(struct stock *st, struct stock_items *o)
 {
-    stock_run_command(stock_begin(stock_self(st), &o->op, &o->space), "items", 2, on_encode_items,
+    if (o->max < STOCK_ITEMS_PAGE)
+        panic("stock items: max %d", o->max);
+    stock_run_command(stock_begin(stock_self(st), &o->op, &o->space), "items", 5, on_encode_items,
                       on_items);
 }
 

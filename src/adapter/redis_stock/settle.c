@@ -89,7 +89,7 @@ static void on_settled(struct redis_call *call, int rc, const struct redis_reply
         rc = ERR_INTERNAL;
     for (int i = 0; rc == 0 && i < s->n; i++) {
         int digit = a.rest.ptr[i] - '0';
-        if (digit < STOCK_SETTLED || digit > STOCK_LATER)
+        if (digit < STOCK_SETTLED || digit > STOCK_UNREADABLE)
             rc = ERR_INTERNAL;
         else
             s->rows[i].result = (enum stock_settled)digit;

@@ -131,6 +131,7 @@ static const struct stock_ops ops = {
     .pending = stock_pending,
     .item = stock_item_get,
     .items = stock_items,
+    .unlist = stock_unlist,
     .buyers = stock_buyers,
     .warm = stock_warm,
     .control = stock_control,

@@ -69,31 +69,30 @@ static int run(struct ctl *c, const struct ctl_command *self, int argc, char **a
     }
     struct stock *stock = ctl_stock(c);
     struct queue *queue = ctl_queue(c);
-    struct item *items = malloc(sizeof(*items) * STOCK_ITEMS_MAX);
-    if (!stock || !queue || !items) {
-        free(items);
+    struct item items[STOCK_ITEMS_PAGE];
+    if (!stock || !queue)
         return CTL_FAILED;
-    }
-    struct stock_items list = {.items = items, .max = STOCK_ITEMS_MAX};
-    if (a.item.sku_id) {
-        items[list.n++] = a.item;
-    } else {
-        ctl_op(c, &list.op, CTL_CALL_US);
-        stock->ops->items(stock, &list);
-        rc = ctl_await(c);
-        if (rc < 0) {
-            free(items);
-            return ctl_stock_failed(c, "queue show", rc);
-        }
-    }
+    struct stock_items list = {.cursor = "0", .items = items, .max = STOCK_ITEMS_PAGE};
     bool known = true;
     struct out o;
     out_begin(&o, a.json, true);
-    for (int i = 0; i < list.n; i++)
-        known &= put(c, queue, &o, items[i]);
-    free(items);
+    do {
+        if (a.item.sku_id) {
+            items[list.n++] = a.item;
+        } else {
+            ctl_op(c, &list.op, CTL_CALL_US);
+            stock->ops->items(stock, &list);
+            rc = ctl_await(c);
+            if (rc < 0)
+                break;
+        }
+        for (int i = 0; i < list.n; i++)
+            known &= put(c, queue, &o, items[i]);
+    } while (strcmp(list.cursor, "0") != 0);
     if (!out_end(&o))
         return CTL_FAILED;
+    if (rc < 0 && !a.item.sku_id)
+        return ctl_stock_failed(c, "queue show", rc);
     if (!known)
         ctl_complain("queue show: what is unknown could not be found out; it is not zero");
     return known ? CTL_OK : CTL_UNKNOWN;

@@ -146,6 +146,19 @@ static void start_pg_check(struct admin_check *check)
         start_pg_probe(d);
 }
 
+/* Whether all that is for sale is served: degraded if not, since the rest still is. */
+static void on_catalog_told(struct loop_task *t)
+{
+    struct daemon *d = container_of(t, struct daemon, catalog_told);
+    admin_check_done(&d->catalog_check, 0, d->started ? catalog_complaint(&d->worker) : NULL);
+}
+
+static void start_catalog_check(struct admin_check *check)
+{
+    struct daemon *d = container_of(check, struct daemon, catalog_check);
+    loop_defer(d->loop, &d->catalog_told);
+}
+
 /* --- life --- */
 
 int control_init(struct daemon *d, char *err, size_t err_cap)
@@ -153,15 +166,19 @@ int control_init(struct daemon *d, char *err, size_t err_cap)
     d->redis_check = (struct admin_check){.name = "redis", .start = start_redis_check};
     d->pg_check = (struct admin_check){.name = "postgresql", .start = start_pg_check};
     d->checks[0] = &d->redis_check;
+    d->catalog_check = (struct admin_check){.name = "catalog", .start = start_catalog_check};
     d->checks[1] = &d->pg_check;
+    d->checks[2] = &d->catalog_check;
     list_init(&d->pg_refused.link);
     d->pg_refused.on_run = on_pg_refused;
+    list_init(&d->catalog_told.link);
+    d->catalog_told.on_run = on_catalog_told;
     d->timer.on_fire = on_time;
     struct admin_config config = {.listen = d->settings.worker.admin_listen,
                                   .token_file = d->settings.api.admin_token_file,
                                   .conf = &d->conf,
                                   .checks = d->checks,
-                                  .n_checks = 2};
+                                  .n_checks = 3};
     d->admin = admin_new(d->loop, &config, err, err_cap);
     if (!d->admin)
         return ERR_UNAVAIL;
@@ -183,6 +200,10 @@ void control_deinit(struct daemon *d)
     if (d->pg_check.running) {
         loop_defer_cancel(&d->pg_refused);
         on_pg_refused(&d->pg_refused);
+    }
+    if (d->catalog_check.running) {
+        loop_defer_cancel(&d->catalog_told);
+        on_catalog_told(&d->catalog_told);
     }
     if (d->admin)
         admin_free(d->admin);

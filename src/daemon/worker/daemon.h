@@ -35,13 +35,13 @@ struct daemon {
     bool started; /* the flows */
     int status;   /* of the process */
 
-    struct admin_check redis_check, pg_check;
-    struct admin_check *checks[2];
+    struct admin_check redis_check, pg_check, catalog_check;
+    struct admin_check *checks[3];
     struct stock_probe redis_probe;
     struct share_job pg_probe;
     struct ctx pg_ctx;
     bool pg_probing, pg_answered;
-    struct loop_task pg_refused;
+    struct loop_task pg_refused, catalog_told;
     struct op close_op;
 };
 

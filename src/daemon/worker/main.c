@@ -83,6 +83,7 @@ static struct worker_config config_of(const struct settings *s)
         .max_hold_us = s->worker.max_hold_us,
         .quarantine_hold_us = s->worker.quarantine_hold_us,
         .items_refresh_us = s->worker.items_refresh_us,
+        .max_items = (int)s->worker.max_items,
     };
     if (c.lease_margin_us > s->queue.lease_us / 2) {
         c.lease_margin_us = s->queue.lease_us / 4;

@@ -276,6 +276,7 @@ void world_init(struct world *x, int64_t units)
         .max_republish = 5,
         .max_hold_us = 600 * S,
         .items_refresh_us = 500 * MS,
+        .max_items = 64,
     };
 }
 

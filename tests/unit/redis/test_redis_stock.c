@@ -250,14 +250,40 @@ static void pending_pages(void **state)
         assert_int_equal(p.rows[i].order_id, 1000000 + p.rows[i].user_id);
         assert_true(i == 0 || p.rows[i].created_at_ms >= p.rows[i - 1].created_at_ms);
     }
-    /* A record that is gone is left out, and nothing else. */
+    /* Each row has a result of its own: one that is bad takes nothing away from the others. */
     struct uuid gone = p.rows[5].request_id;
     char key[120], text[UUID_TEXT + 1] = {0};
     uuid_format(&gone, text);
     snprintf(key, sizeof key, "sec:{1001:2001}:reservation:%ld:%s", (long)p.rows[5].user_id, text);
     assert_int_equal(private_redis_int(&server, "DEL %s", key), 1);
+    uuid_format(&p.rows[7].request_id, text);
+    snprintf(key, sizeof key, "sec:{1001:2001}:reservation:%ld:%s", (long)p.rows[7].user_id, text);
+    private_redis_int(&server, "DEL %s", key);
+    private_redis_text(&server, "SET %s x", key);
+    uuid_format(&p.rows[9].request_id, text);
+    snprintf(key, sizeof key, "sec:{1001:2001}:reservation:%ld:%s", (long)p.rows[9].user_id, text);
+    private_redis_int(&server, "HSET %s status SHIPPED", key);
+    uuid_format(&p.rows[11].request_id, text);
+    snprintf(key, sizeof key, "sec:{1001:2001}:reservation:%ld:%s", (long)p.rows[11].user_id, text);
+    private_redis_int(&server, "HSET %s note %s", key, "a\nb");
+    for (int i = 0; i < 3; i++) {
+        static const char *const junk[] = {"hello", "a b c", "7:not-a-uuid"};
+        private_redis_int(&server, "ZADD sec:{1001:2001}:pending %d %s", i + 1, junk[i]);
+    }
     assert_int_equal(RUN(pending, &p), 0);
-    assert_int_equal(p.n, STOCK_PENDING_MAX - 1);
+    assert_int_equal(p.n, STOCK_PENDING_MAX);
+    assert_int_equal(p.total, 203);
+    for (int i = 0; i < p.n; i++) {
+        bool bad = i < 3 || i == 10 || i == 12 || i == 14;
+        assert_int_equal(p.results[i], i == 8 ? STOCK_ROW_GONE
+                                       : bad  ? STOCK_ROW_UNREADABLE
+                                              : STOCK_ROW_GOOD);
+        if (p.results[i] == STOCK_ROW_GOOD)
+            assert_int_equal(p.rows[i].order_id, 1000000 + p.rows[i].user_id);
+    }
+    assert_true(uuid_eq(&p.rows[8].request_id, &gone));
+    assert_true(p.rows[8].created_at_ms > 0);
+    private_redis_int(&server, "ZREMRANGEBYSCORE sec:{1001:2001}:pending 0 10");
     p.offset = 190;
     assert_int_equal(RUN(pending, &p), 0);
     assert_int_equal(p.n, 10);
@@ -274,8 +300,8 @@ static void item_items_buyers(void **state)
     struct stock_item_get g = {.item = item};
     assert_int_equal(RUN(item, &g), 1);
     assert_true(g.listed);
-    struct item all[4];
-    struct stock_items o = {.items = all, .max = 4};
+    static struct item all[STOCK_ITEMS_PAGE];
+    struct stock_items o = {.cursor = "0", .items = all, .max = STOCK_ITEMS_PAGE};
     assert_int_equal(RUN(items, &o), 0);
     assert_int_equal(o.n, 0);
     open_item(3000);
@@ -289,8 +315,26 @@ static void item_items_buyers(void **state)
     private_redis_int(&server, "SADD sec:items 5:6 junk");
     assert_int_equal(RUN(items, &o), 0);
     assert_int_equal(o.n, 2);
-    private_redis_int(&server, "SADD sec:items 7:8 9:10");
-    assert_int_equal(RUN(items, &o), ERR_OVERLOAD); /* never some as if they were all */
+    assert_string_equal(o.cursor, "0");
+    for (int i = 1; i <= 3000; i++)
+        private_redis_int(&server, "SADD sec:items 7:%d", i);
+    int distinct = 0, steps = 0;
+    static bool listed[3001];
+    do {
+        assert_int_equal(RUN(items, &o), 0);
+        for (int i = 0; i < o.n; i++) {
+            if (all[i].activity_id == 7 && !listed[all[i].sku_id]) {
+                listed[all[i].sku_id] = true;
+                distinct++;
+            }
+        }
+        steps++;
+    } while (strcmp(o.cursor, "0") != 0);
+    assert_int_equal(distinct, 3000);
+    assert_true(steps > 3);
+    struct stock_unlist u = {.item = {7, 1}};
+    assert_int_equal(RUN(unlist, &u), 0);
+    assert_int_equal(private_redis_int(&server, "SISMEMBER sec:items 7:1"), 0);
 
     for (int i = 1; i <= 2500; i++)
         private_redis_int(&server, "HSET sec:{1001:2001}:buyers %d x", i);
