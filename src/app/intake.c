@@ -12,13 +12,28 @@ static struct worker *worker_of(struct flow *f)
     return container_of(f, struct worker, intake.flow);
 }
 
-/* With a full hand there is enough to do: asking for each single slot that becomes free would cost
- * a call (and the broker a write) per message. */
-static bool worth_asking(const struct worker *w)
+/* What may be in hand: everything there is room for, but while transactions have to be small no
+ * more than three for each connection. What waited for longer than its lease would be delivered
+ * again and again, and in the end be taken for a suspect (rule 23). */
+static int most_in_hand(const struct worker *w)
+{
+    int most = 3 * w->jobs->threads * batch_limit_now(&w->batch_limit);
+    most = most > w->cfg.receive_max ? most : w->cfg.receive_max;
+    return batch_limit_now(&w->batch_limit) < w->cfg.batch_max && most < w->hand.size
+               ? most
+               : w->hand.size;
+}
+
+/* How many to ask for; 0: with a full hand there is enough to do. Asking for each single slot that
+ * becomes free would cost a call (and the broker a write) per message. */
+static int room(const struct worker *w)
 {
     const struct hand *h = &w->hand;
-    int least = h->size / 4 < w->cfg.receive_max ? h->size / 4 : w->cfg.receive_max;
-    return h->size - h->used - h->reserved >= least;
+    int most = most_in_hand(w), free = most - h->used - h->reserved;
+    int least = most / 4 < w->cfg.receive_max ? most / 4 : w->cfg.receive_max;
+    if (free <= 0 || free < least)
+        return 0;
+    return free < w->intake.want ? free : w->intake.want;
 }
 
 static enum flow_result step_look(struct flow *f)
@@ -30,8 +45,8 @@ static enum flow_result step_look(struct flow *f)
         return FLOW_NEXT;
     }
     in->asked = 0;
-    if (health_usable(w) && suspects_none(w) && worth_asking(w))
-        in->asked = hand_reserve(w, in->want);
+    if (health_usable(w) && suspects_none(w))
+        in->asked = hand_reserve(w, room(w));
     flow_goto(f, in->asked > 0 ? RECEIVE : WAIT);
     if (in->asked == 0)
         return FLOW_WAIT;

@@ -164,7 +164,7 @@ bool lanes_start_one(struct worker *w)
             continue;
         take_out(l, lane, k);
         taken[n++] = k;
-        if (n == w->cfg.batch_max)
+        if (n == batch_limit_now(&w->batch_limit))
             break;
     }
     struct item item = lane->item;

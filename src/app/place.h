@@ -8,6 +8,7 @@
  *                           is blamed
  *   BLAME → COUNT → END     the blamed are counted (unless all of a halved batch failed alike), and
  *                           given back, or buried at max_attempts
+ *   JUDGE → BLAME           many messages ran out of time: back to their lane, for smaller batches
  *   infrastructure          everything not yet committed goes back to the queue, uncounted
  *
  * Invariant: each work is in exactly one of: a part still to run, handed on (finish, disposal,

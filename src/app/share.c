@@ -45,7 +45,8 @@ static void start_first(struct worker *w, enum share_class c)
     struct share_job *j = container_of(list_pop_front(&s->waiting[c]), struct share_job, link);
     s->n_waiting[c]--;
     s->running[c]++;
-    metric_observe_us(w->metrics.pg_wait, w->sched->now_us - j->asked_us);
+    j->started_us = w->sched->now_us;
+    metric_observe_us(w->metrics.pg_wait, j->started_us - j->asked_us);
     j->rc = ERR_OVERLOAD;
     j->job.run = on_run;
     j->job.on_done = on_job_done;

@@ -21,7 +21,7 @@ struct share_job {
     struct list link;
     struct worker *w;
     struct timer refused;
-    int64_t asked_us;
+    int64_t asked_us, started_us; /* submitted; a connection was free */
 };
 
 struct share {

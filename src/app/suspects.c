@@ -180,7 +180,8 @@ static void run_group(struct worker *w)
     if (!lanes_begin(w, item))
         return;
     int group = suspect_group(first->m->deliveries), n = 0;
-    group = group > w->cfg.batch_max && group > 1 ? w->cfg.batch_max : group;
+    int limit = batch_limit_now(&w->batch_limit);
+    group = group > limit ? limit : group;
     struct work *taken[PLACE_BATCH_MAX];
     list_for_each_safe (it, &s->known) {
         struct work *k = container_of(it, struct work, link);

@@ -34,6 +34,7 @@ void worker_init(struct worker *w)
 {
     if (w->cfg.batch_max > PLACE_BATCH_MAX || w->cfg.batch_max < 1)
         panic("batch_max %d", w->cfg.batch_max);
+    batch_limit_init(&w->batch_limit, w->cfg.batch_max, w->cfg.batch_target_us);
     w->changed = (struct timer){.on_fire = on_changed};
     rng_init(&w->rng);
     ctx_init(&w->root, NULL, CTX_NO_DEADLINE);
@@ -111,6 +112,14 @@ void worker_route(struct work *k)
         lanes_add_front(k);
     else
         lanes_add(k);
+}
+
+void worker_return(struct work *k)
+{
+    if (suspect_group(k->m->deliveries) > 0)
+        suspects_add(k);
+    else
+        lanes_add_front(k);
 }
 
 bool worker_may_place(const struct worker *w)

@@ -27,6 +27,7 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "base/sched.h"
+#include "core/batch_limit.h"
 #include "port/jobs.h"
 #include "port/queue.h"
 #include "port/stock.h"
@@ -35,7 +36,7 @@
 struct worker_config {
     int workers, queue, receive_max, batch_max, max_attempts;
     int64_t poll_us, backoff_min_us, backoff_max_us;
-    int64_t tx_budget_us, retry_base_us, retry_max_us;
+    int64_t batch_target_us, tx_budget_us, retry_base_us, retry_max_us;
     int tx_attempts, retry_percent, retry_floor;
     int ack_attempts;
     int64_t ack_base_us, ack_max_us, store_us;
@@ -68,6 +69,7 @@ struct worker {
     struct share share;
     struct intake intake;
     struct lanes lanes;
+    struct batch_limit batch_limit;
     struct suspects suspects;
     struct lease lease;
     struct marks marks;
@@ -109,6 +111,8 @@ static inline void worker_op_ended(struct worker *w)
 }
 /* A new or returned message to where it waits; may be called from any flow. */
 void worker_route(struct work *k);
+/* What was in a transaction and is to be in another: as worker_route, but before all others. */
+void worker_return(struct work *k);
 /* Whether new work may start: PostgreSQL usable, not cancelled. */
 bool worker_may_place(const struct worker *w);
 void worker_outcome(struct work *k, enum work_outcome outcome);

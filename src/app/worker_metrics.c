@@ -64,6 +64,10 @@ void worker_metrics_init(struct worker_metrics *m)
                                   NULL, NULL, 0);
     m->tx_size = metric_histogram("seckill_worker_batch_size", "Messages per order transaction.",
                                   NULL, sizes, 9);
+    m->batch_limit = gauge("seckill_worker_batch_limit",
+                           "Messages that a transaction may have: as many as are done in time.");
+    m->tx_split = counter("seckill_worker_tx_split_total",
+                          "Order transactions that took too long; their rows ran in smaller ones.");
     m->breaker_open = gauge("seckill_pg_breaker_open", "1 while PostgreSQL is taken for unusable.");
     m->order_created = counter("seckill_order_created_total", "Orders created.");
     m->order_delay =

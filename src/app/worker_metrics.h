@@ -24,6 +24,7 @@ struct worker_metrics {
     struct metric *dead_letters;
     struct metric *process[OUTCOMES];
     struct metric *pg_empty_acquire, *pg_wait;
+    struct metric *batch_limit, *tx_split;
     struct metric *tx_size, *tx_retries[3]; /* conflict, uncertain, unavailable */
     struct metric *breaker_open;
     struct metric *order_created, *order_delay, *order_rejected[REASONS];

@@ -54,6 +54,7 @@ const struct conf_option settings_table[] = {
     {"worker.receive_backoff_min", CONF_DURATION, AT(worker.backoff_min_us), "20ms", 1 * MS, 10 * S, .help = "first wait after a failed receive"},
     {"worker.receive_backoff_max", CONF_DURATION, AT(worker.backoff_max_us), "1s", 1 * MS, 60 * S, .help = "longest wait after failed receives"},
     {"worker.batch_max", CONF_INT, AT(worker.batch_max), "256", 1, 256, .help = "messages in one transaction; 1: one by one"},
+    {"worker.batch_target", CONF_DURATION, AT(worker.batch_target_us), "200ms", 1 * MS, 30 * S, .help = "transactions grow while they take less, and shrink when they take longer; at most half of worker.tx_budget"},
     {"worker.max_attempts", CONF_INT, AT(worker.max_attempts), "8", 1, 15, .help = "own failures of a message before it is quarantined"},
     {"worker.tx_budget", CONF_DURATION, AT(worker.tx_budget_us), "800ms", 10 * MS, 60 * S, .help = "tries of one transaction, all together"},
     {"worker.tx_attempts", CONF_INT, AT(worker.tx_attempts), "3", 1, 10, .help = "tries of one transaction"},

@@ -41,7 +41,7 @@ struct settings {
         setting_text admin_listen;
         int64_t workers, queue; /* in flight at most: their sum */
         int64_t receive_max, poll_us, backoff_min_us, backoff_max_us;
-        int64_t batch_max;
+        int64_t batch_max, batch_target_us;
         int64_t max_attempts;
         int64_t tx_budget_us, tx_attempts, retry_base_us, retry_max_us, retry_percent, retry_floor;
         int64_t redeliver_base_us, redeliver_max_us, store_us;

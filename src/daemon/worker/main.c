@@ -52,6 +52,7 @@ static struct worker_config config_of(const struct settings *s)
         .queue = (int)s->worker.queue,
         .receive_max = (int)s->worker.receive_max,
         .batch_max = (int)s->worker.batch_max,
+        .batch_target_us = s->worker.batch_target_us,
         .max_attempts = (int)s->worker.max_attempts,
         .poll_us = s->worker.poll_us,
         .backoff_min_us = s->worker.backoff_min_us,
@@ -90,6 +91,8 @@ static struct worker_config config_of(const struct settings *s)
         log_warn("worker.lease_margin is more than half of queue.lease: a quarter is used",
                  LOG_I("margin_ms", c.lease_margin_us / 1000));
     }
+    if (c.batch_target_us > c.tx_budget_us / 2)
+        c.batch_target_us = c.tx_budget_us / 2;
     return c;
 }
 

@@ -245,6 +245,7 @@ void world_init(struct world *x, int64_t units)
         .queue = 64,
         .receive_max = 16,
         .batch_max = 256,
+        .batch_target_us = 200 * MS,
         .max_attempts = 8,
         .poll_us =
             4700 * MS, /* not a part of the lease: the fake loses what comes as a poll ends */
