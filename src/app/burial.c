@@ -31,8 +31,15 @@ static void on_done(struct share_job *j)
     if (b->on_end)
         b->on_end(w);
     if (j->rc < 0) {
-        log_error("dead letter not stored; not acknowledged", LOG_Z("broker_message_id", k->m->id),
-                  LOG_Z("error_kind", err_name(j->rc)));
+        static struct log_limit limit;
+        uint64_t more;
+        if (log_allowed(&limit, w->sched->now_us, &more))
+            log_error("dead letter not stored; not acknowledged",
+                      LOG_Z("consumer_group", EVENT_GROUP), LOG_Z("broker_message_id", k->m->id),
+                      LOG_I("activity_id", item.activity_id), LOG_I("sku_id", item.sku_id),
+                      LOG_Z("error_kind", err_name(j->rc)), LOG_Z("outcome", "retry"),
+                      LOG_B("retryable", true), LOG_I("retry_attempt", k->m->deliveries),
+                      LOG_I("suppressed", (int64_t)more));
         worker_outcome(k, OUTCOME_RETRY);
         disposal_retry_later(w, item, &k, 1, k->m->deliveries);
     } else {
@@ -46,15 +53,32 @@ static void on_done(struct share_job *j)
     worker_op_ended(w);
 }
 
+/* A bad deployment upstream makes thousands of them: a line a second says so, the metric counts
+ * them, dead_letters has each. One whose event is known is always named. */
+static void tell(const struct work *k, bool decoded, const char *why)
+{
+    static struct log_limit limit;
+    uint64_t more;
+    if (decoded)
+        log_error("message quarantined", LOG_EVENT(k), LOG_Z("reason", why), LOG_B("decoded", true),
+                  LOG_I("delivery_attempt", k->m->deliveries), LOG_Z("outcome", "quarantined"),
+                  LOG_B("retryable", false));
+    else if (log_allowed(&limit, k->w->sched->now_us, &more))
+        log_error("message quarantined", LOG_Z("consumer_group", EVENT_GROUP),
+                  LOG_Z("broker_message_id", k->m->id),
+                  LOG_I("activity_id", k->m->item.activity_id), LOG_I("sku_id", k->m->item.sku_id),
+                  LOG_Z("reason", why), LOG_B("decoded", false),
+                  LOG_I("delivery_attempt", k->m->deliveries), LOG_Z("outcome", "quarantined"),
+                  LOG_B("retryable", false), LOG_I("suppressed", (int64_t)more));
+}
+
 static void start(struct work *k, bool decoded, const char *why, void (*on_end)(struct worker *w))
 {
     struct worker *w = k->w;
     struct burial *b = calloc(1, sizeof *b);
     if (!b)
         panic("no memory for a dead letter");
-    log_error("message quarantined", LOG_Z("broker_message_id", k->m->id), LOG_Z("reason", why),
-              LOG_B("decoded", decoded), LOG_I("user_id", k->e.user_id),
-              LOG_I("delivery_attempt", k->m->deliveries));
+    tell(k, decoded, why);
     b->k = k;
     b->on_end = on_end;
     b->letter = (struct orders_dead_letter){.decoded = decoded,

@@ -267,6 +267,13 @@ void catalog_saw_pending(struct worker *w, struct item item, int64_t pending)
     show_pending(w);
 }
 
+void catalog_forget_pending(struct worker *w)
+{
+    for (int i = 0; i < w->catalog.n; i++)
+        w->catalog.items[i].pending = -1;
+    metric_set_unknown(w->metrics.pending);
+}
+
 void catalog_init(struct worker *w)
 {
     struct catalog *c = &w->catalog;

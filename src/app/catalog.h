@@ -59,5 +59,7 @@ void catalog_deinit(struct worker *w);
 const struct catalog_item *catalog_backlog(struct worker *w, struct item item);
 /* -1: could not be found out. */
 void catalog_saw_pending(struct worker *w, struct item item, int64_t pending);
+/* Nobody looks at the moment: what was seen is not known any more. */
+void catalog_forget_pending(struct worker *w);
 /* What is wrong with it (a static string), for readiness; NULL: nothing. */
 const char *catalog_complaint(const struct worker *w);

@@ -58,9 +58,12 @@ static void on_done(struct op *op, int rc)
         uint64_t more;
         if (log_allowed(&limit, w->sched->now_us, &more))
             log_warn("ack given up; the messages will be delivered again",
-                     LOG_Z("error_kind", err_name(rc)), LOG_I("messages", d->n),
-                     LOG_Z("broker_message_id", d->messages[0]->id),
-                     LOG_I("suppressed", (int64_t)more));
+                     LOG_Z("consumer_group", EVENT_GROUP),
+                     LOG_I("activity_id", d->op.item.activity_id),
+                     LOG_I("sku_id", d->op.item.sku_id), LOG_Z("error_kind", err_name(rc)),
+                     LOG_I("messages", d->n), LOG_Z("broker_message_id", d->messages[0]->id),
+                     LOG_I("retry_attempt", d->tries), LOG_Z("outcome", "redelivery"),
+                     LOG_B("retryable", true), LOG_I("suppressed", (int64_t)more));
     }
     if (d->ack && rc >= 0)
         crashpoint("after_ack");
@@ -103,5 +106,10 @@ void disposal_retry_later(struct worker *w, struct item item, struct work **work
             hand_put(works[i]);
         return;
     }
+    log_debug("messages go back to the queue", LOG_Z("consumer_group", EVENT_GROUP),
+              LOG_I("activity_id", item.activity_id), LOG_I("sku_id", item.sku_id),
+              LOG_I("messages", n), LOG_Z("broker_message_id", works[0]->m->id),
+              LOG_I("retry_attempt", attempt), LOG_I("delay_ms", delay / 1000),
+              LOG_Z("outcome", "retry"), LOG_B("retryable", true));
     start(w, item, works, n, false, delay);
 }

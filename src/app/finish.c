@@ -33,18 +33,12 @@ static void note_outcome(struct worker *w, struct work *k, const struct orders_r
     default:
         worker_outcome(k, OUTCOME_DUPLICATE);
     }
-    if (log_enabled(LOG_DEBUG)) {
-        char request[UUID_TEXT], message[UUID_TEXT];
-        uuid_format(&k->e.request_id, request);
-        uuid_format(&k->e.message_id, message);
-        log_debug("order event processed", LOG_S("request_id", ((struct str){request, UUID_TEXT})),
-                  LOG_S("message_id", ((struct str){message, UUID_TEXT})),
-                  LOG_I("order_id", k->e.order_id), LOG_I("activity_id", k->e.item.activity_id),
-                  LOG_I("sku_id", k->e.item.sku_id), LOG_I("user_id", k->e.user_id),
-                  LOG_I("delivery_attempt", k->m->deliveries),
-                  LOG_S("outcome", verdict_state_name(r->verdict.state)),
-                  LOG_S("reason", verdict_reason_name(r->verdict.reason)));
-    }
+    enum log_level level = r->outcome == ORDERS_REJECTED ? LOG_INFO : LOG_DEBUG;
+    log_at(level, "order event processed", LOG_EVENT(k),
+           LOG_I("delivery_attempt", k->m->deliveries),
+           LOG_S("outcome", verdict_state_name(r->verdict.state)),
+           LOG_S("reason", verdict_reason_name(r->verdict.reason)),
+           LOG_I("duration_ms", (w->sched->now_us - k->received_us) / 1000));
 }
 
 static void on_settled(struct settling *s)

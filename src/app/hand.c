@@ -15,6 +15,7 @@ void hand_init(struct worker *w, int size)
     for (int i = 0; i < size; i++)
         list_push_back(&h->free, &h->works[i].link);
     metric_set(w->metrics.inflight, 0);
+    metric_set(w->metrics.jobs_queue, 0);
 }
 
 void hand_deinit(struct worker *w)

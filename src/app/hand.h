@@ -29,6 +29,15 @@ struct work {
     int extended; /* how often the lease was prolonged */
 };
 
+/* The ids of the event in hand, for logs: the seed's fields (000 §12.1). */
+#define LOG_EVENT(k)                                                                               \
+    LOG_Z("consumer_group", EVENT_GROUP), LOG_UUID("request_id", &(k)->e.request_id),              \
+        LOG_UUID("reservation_id", &(k)->e.reservation_id),                                        \
+        LOG_UUID("message_id", &(k)->e.message_id), LOG_Z("broker_message_id", (k)->m->id),        \
+        LOG_I("order_id", (k)->e.order_id), LOG_I("activity_id", (k)->e.item.activity_id),         \
+        LOG_I("sku_id", (k)->e.item.sku_id), LOG_I("user_id", (k)->e.user_id),                     \
+        LOG_S("trace_id", event_trace_id((k)->e.traceparent))
+
 struct hand {
     struct work *works;
     int size, used, reserved, waiting; /* used + reserved <= size, always; waiting: part of used */

@@ -187,8 +187,12 @@ static enum flow_result step_judge(struct flow *f)
     uint64_t more;
     if (log_allowed(&limit, w->sched->now_us, &more))
         log_warn("order transaction given up; its messages go back",
-                 LOG_Z("error_kind", err_name(rc)), LOG_I("messages", n),
-                 LOG_I("retry_attempt", b->tries), LOG_I("suppressed", (int64_t)more));
+                 LOG_Z("consumer_group", EVENT_GROUP), LOG_I("activity_id", b->item.activity_id),
+                 LOG_I("sku_id", b->item.sku_id), LOG_Z("error_kind", err_name(rc)),
+                 LOG_I("messages", n), LOG_I("retry_attempt", b->tries), LOG_Z("outcome", "retry"),
+                 LOG_B("retryable", true),
+                 LOG_I("duration_ms", (w->sched->now_us - b->first_try_us) / 1000),
+                 LOG_I("suppressed", (int64_t)more));
     give_back_rest(b);
     flow_goto(f, BLAME);
     return FLOW_NEXT;
@@ -220,7 +224,10 @@ static enum flow_result step_blame(struct flow *f)
             for (int i = 0; i < b->n_blamed; i++)
                 worker_outcome(b->blamed[i], OUTCOME_RETRY);
             log_error("all messages of a batch fail alike; none is counted",
-                      LOG_I("messages", b->n_blamed));
+                      LOG_Z("consumer_group", EVENT_GROUP),
+                      LOG_I("activity_id", b->item.activity_id), LOG_I("sku_id", b->item.sku_id),
+                      LOG_I("messages", b->n_blamed), LOG_Z("error_kind", err_name(ERR_INVALID)),
+                      LOG_Z("outcome", "retry"), LOG_B("retryable", true));
             disposal_retry_later(w, b->item, b->blamed, b->n_blamed, b->blamed[0]->m->deliveries);
             health_saw(w, ERR_INTERNAL);
         }
@@ -242,14 +249,12 @@ static enum flow_result step_count(struct flow *f)
     for (int i = 0; i < b->n_blamed; i++) {
         struct work *k = b->blamed[i];
         int count = rc < 0 ? 1 : b->counts[i];
-        char id[UUID_TEXT];
-        uuid_format(&k->e.message_id, id);
-        log_warn("message failed by its own fault",
-                 LOG_S("message_id", ((struct str){id, UUID_TEXT})),
-                 LOG_Z("broker_message_id", k->m->id), LOG_I("user_id", k->e.user_id),
-                 LOG_I("delivery_attempt", k->m->deliveries), LOG_I("own_failures", count),
-                 LOG_B("counted", rc >= 0));
-        if (rc >= 0 && count >= w->cfg.max_attempts) {
+        bool buried = rc >= 0 && count >= w->cfg.max_attempts;
+        log_warn("message failed by its own fault", LOG_EVENT(k),
+                 LOG_I("delivery_attempt", k->m->deliveries), LOG_I("retry_attempt", count),
+                 LOG_B("counted", rc >= 0), LOG_Z("error_kind", err_name(ERR_INVALID)),
+                 LOG_Z("outcome", buried ? "quarantined" : "failed"), LOG_B("retryable", !buried));
+        if (buried) {
             burial_start(k, "failed by its own fault too often", NULL);
             continue;
         }

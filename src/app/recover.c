@@ -70,6 +70,8 @@ static enum flow_result step_idle(struct flow *f)
         return FLOW_WAIT;
     r->pages = r->looks = 0;
     r->unknown_seen = r->unreadable = 0;
+    if (!health_usable(w))
+        catalog_forget_pending(w);
     if (!health_usable(w) || w->catalog.n == 0)
         return rest(w);
     return go(f, ITEM);

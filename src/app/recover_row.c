@@ -16,19 +16,13 @@ static enum flow_result end(struct flow *f)
     return FLOW_NEXT;
 }
 
-static void log_row(const struct recover_row *row, enum log_level level, const char *msg, int rc)
-{
-    char request[UUID_TEXT], reservation[UUID_TEXT], message[UUID_TEXT];
-    uuid_format(&row->r.request_id, request);
-    uuid_format(&row->r.reservation_id, reservation);
-    uuid_format(&row->r.message_id, message);
-    log_at(level, msg, LOG_S("request_id", ((struct str){request, UUID_TEXT})),
-           LOG_S("reservation_id", ((struct str){reservation, UUID_TEXT})),
-           LOG_S("message_id", ((struct str){message, UUID_TEXT})),
-           LOG_I("activity_id", row->item.activity_id), LOG_I("sku_id", row->item.sku_id),
-           LOG_I("user_id", row->r.user_id), LOG_I("republished", row->r.republished),
-           LOG_Z("error_kind", err_name(rc)));
-}
+#define LOG_ROW(row, outcome_, retryable_)                                                         \
+    LOG_Z("consumer_group", EVENT_GROUP), LOG_UUID("request_id", &(row)->r.request_id),            \
+        LOG_UUID("reservation_id", &(row)->r.reservation_id),                                      \
+        LOG_UUID("message_id", &(row)->r.message_id), LOG_I("order_id", (row)->r.order_id),        \
+        LOG_I("activity_id", (row)->item.activity_id), LOG_I("sku_id", (row)->item.sku_id),        \
+        LOG_I("user_id", (row)->r.user_id), LOG_I("retry_attempt", (row)->r.republished + 1),      \
+        LOG_Z("outcome", outcome_), LOG_B("retryable", retryable_)
 
 /* --- publish again --- */
 
@@ -97,12 +91,13 @@ static enum flow_result step_publish(struct flow *f)
 {
     struct recover_row *row = row_of(f);
     if (row->rc < 0) {
-        log_row(row, LOG_WARN, "publishing again failed or is unknown", row->rc);
+        log_warn("publishing again failed or is unknown", LOG_ROW(row, "retry", true),
+                 LOG_Z("error_kind", err_name(row->rc)));
         return end(f);
     }
     crashpoint("recover_after_publish");
     metric_add(row->w->metrics.republished, 1);
-    log_row(row, LOG_INFO, "event published again", 0);
+    log_info("event published again", LOG_ROW(row, "published", false));
     row->note = (struct stock_republished){.op = {on_noted, worker_store_deadline(row->w)},
                                            .item = row->item,
                                            .user_id = row->r.user_id,
@@ -160,7 +155,7 @@ static enum flow_result step_voided(struct flow *f)
     struct recover_row *row = row_of(f);
     int rc = row->job.rc;
     if (rc < 0) {
-        log_row(row, LOG_WARN, "voiding failed", rc);
+        log_warn("voiding failed", LOG_ROW(row, "retry", true), LOG_Z("error_kind", err_name(rc)));
         return end(f);
     }
     struct verdict verdict = verdict_of_reason(row->reason);
@@ -172,7 +167,8 @@ static enum flow_result step_voided(struct flow *f)
     if (rc == 0) {
         metric_add(row->w->metrics.voided, 1);
         metric_add(row->w->metrics.order_rejected[row->reason], 1);
-        log_row(row, LOG_WARN, "reservation voided and released", 0);
+        log_warn("reservation voided and released", LOG_ROW(row, "FAILED", false),
+                 LOG_S("reason", verdict_reason_name(row->reason)));
     } else {
         settle = recover_row_settle(&row->r, &row->inbox);
     }

@@ -55,8 +55,11 @@ static void on_op_done(struct op *op, int rc)
         static struct log_limit limit;
         uint64_t more;
         if (log_allowed(&limit, w->sched->now_us, &more))
-            log_warn("settle failed; the relay follows", LOG_Z("error_kind", err_name(rc)),
-                     LOG_I("rows", s->n), LOG_I("suppressed", (int64_t)more));
+            log_warn("settle failed; the relay follows",
+                     LOG_I("activity_id", s->op.item.activity_id),
+                     LOG_I("sku_id", s->op.item.sku_id), LOG_Z("error_kind", err_name(rc)),
+                     LOG_I("rows", s->n), LOG_Z("outcome", "retry"), LOG_B("retryable", true),
+                     LOG_I("suppressed", (int64_t)more));
     }
     for (int i = 0; rc >= 0 && i < s->n; i++) {
         if (s->rows[i].result == STOCK_UNREADABLE)
