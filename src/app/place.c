@@ -110,6 +110,36 @@ static enum flow_result step_run(struct flow *f)
     return FLOW_WAIT;
 }
 
+static bool timed_out(const struct batch *b)
+{
+    return b->job.rc == ERR_DEADLINE ||
+           (b->job.rc == ERR_UNCERTAIN && b->w->sched->now_us >= b->ctx.deadline_us);
+}
+
+/* What the size of the next batches learns from this one. Nothing from a call that failed for
+ * another reason, nor from one that the end of a lease cut short. */
+static void note_size(struct batch *b)
+{
+    struct worker *w = b->w;
+    int64_t took = w->sched->now_us - b->job.started_us;
+    bool late = timed_out(b) && took > w->cfg.batch_target_us;
+    if (b->job.rc >= 0 || late)
+        batch_limit_took(&w->batch_limit, b->at.n, took, late);
+    metric_set(w->metrics.batch_limit, batch_limit_now(&w->batch_limit));
+}
+
+/* Too much at once: what is still to do waits in its lane, where its leases are prolonged, for
+ * smaller batches with the same ids. The first one begins as soon as this one has ended. */
+static void back_to_lane(struct batch *b)
+{
+    push_part(b, b->at.from, b->at.n);
+    for (int p = 0; p < b->n_parts; p++) { /* the last of the stack comes first in the lane */
+        for (int i = b->parts[p].n - 1; i >= 0; i--)
+            worker_return(b->works[b->parts[p].from + i]);
+    }
+    b->n_parts = 0;
+}
+
 /* Everything that is not committed or blamed goes back: an outage is nobody's fault. */
 static void give_back_rest(struct batch *b)
 {
@@ -158,7 +188,11 @@ static enum flow_result step_judge(struct flow *f)
     struct batch *b = batch_of(f);
     struct worker *w = b->w;
     int rc = b->job.rc, from = b->at.from, n = b->at.n;
-    health_saw(w, rc);
+    note_size(b);
+    /* Of many rows that took too long together nobody knows whether PostgreSQL is slow or away. */
+    bool too_large = n > 1 && timed_out(b) && worker_may_place(w);
+    if (!too_large)
+        health_saw(w, rc);
     if (rc >= 0) {
         b->any_ok = true;
         finish_start(w, b->item, &b->works[from], &b->rows[from], n);
@@ -182,6 +216,12 @@ static enum flow_result step_judge(struct flow *f)
             w->sched, &b->pause,
             retry_delay_us(&w->rng, w->cfg.retry_base_us, w->cfg.retry_max_us, b->tries - 1));
         return FLOW_WAIT;
+    }
+    if (too_large) {
+        metric_add(w->metrics.tx_split, 1);
+        back_to_lane(b);
+        flow_goto(f, BLAME);
+        return FLOW_NEXT;
     }
     static struct log_limit limit;
     uint64_t more;
