@@ -33,16 +33,22 @@ static struct catalog_item *find(struct catalog *c, struct item item)
 
 /* --- reading --- */
 
-static void keep_fresh(struct catalog *c, struct item item)
+static int place_among(const struct item *items, int n, struct item item)
 {
-    int low = 0, high = c->n_fresh;
+    int low = 0, high = n;
     while (low < high) {
         int mid = (low + high) / 2;
-        if (compare(c->fresh[mid], item) < 0)
+        if (compare(items[mid], item) < 0)
             low = mid + 1;
         else
             high = mid;
     }
+    return low;
+}
+
+static void keep_fresh(struct catalog *c, struct item item)
+{
+    int low = place_among(c->fresh, c->n_fresh, item);
     if (low < c->n_fresh && item_eq(c->fresh[low], item))
         return;
     if (c->n_fresh == c->max) {
@@ -54,6 +60,83 @@ static void keep_fresh(struct catalog *c, struct item item)
     memmove(&c->fresh[low + 1], &c->fresh[low], (size_t)(c->n_fresh - low) * sizeof c->fresh[0]);
     c->fresh[low] = item;
     c->n_fresh++;
+}
+
+static bool is_fresh(const struct catalog *c, struct item item)
+{
+    int at = place_among(c->fresh, c->n_fresh, item);
+    return at < c->n_fresh && item_eq(c->fresh[at], item);
+}
+
+static void note_unlisted(struct worker *w, int n, struct item first)
+{
+    struct catalog *c = &w->catalog;
+    bool new = n != c->unlisted;
+    c->unlisted = n;
+    metric_set(w->metrics.items_unlisted, n);
+    if (n > 0 && new)
+        log_error("warmed items are not in the catalogue of Redis: it lost something; they are "
+                  "served all the same",
+                  LOG_I("items", n), LOG_I("activity_id", first.activity_id),
+                  LOG_I("sku_id", first.sku_id));
+}
+
+/* What PostgreSQL knows is there, whatever is listed. As long as it was not asked, nothing goes. */
+static void take_warmed(struct worker *w)
+{
+    struct catalog *c = &w->catalog;
+    struct item first = {0};
+    int unlisted = 0;
+    for (int i = 0; i < c->n && !c->warmed_known; i++)
+        c->seen[i] = true;
+    for (int i = 0; i < c->n_warmed; i++) {
+        struct item item = c->warmed[i];
+        int at = place_of(c, item);
+        bool known = at < c->n && item_eq(c->items[at].item, item);
+        if (known ? c->seen[at] : is_fresh(c, item))
+            continue;
+        first = unlisted++ == 0 ? item : first;
+        if (known)
+            c->seen[at] = true;
+        else
+            keep_fresh(c, item);
+    }
+    note_unlisted(w, unlisted, first);
+}
+
+static void run_warmed(struct share_job *j, struct orders *o)
+{
+    struct catalog *c = container_of(j, struct catalog, warmed_job);
+    int n = c->max;
+    j->rc = o->ops->warmed(o, &c->warmed_ctx, c->warmed_read, &n);
+    c->n_warmed_read = n;
+}
+
+static void on_warmed(struct share_job *j)
+{
+    struct catalog *c = container_of(j, struct catalog, warmed_job);
+    struct item *before = c->warmed;
+    c->warming = false;
+    if (j->rc < 0)
+        return;
+    c->warmed = c->warmed_read;
+    c->n_warmed = c->n_warmed_read;
+    c->warmed_read = before;
+    c->warmed_known = true;
+}
+
+static void ask_warmed(struct worker *w)
+{
+    struct catalog *c = &w->catalog;
+    bool due = !c->warmed_known || w->sched->now_us - c->warmed_at_us >= CATALOG_WARMED_US;
+    if (c->warming || !due || !health_usable(w))
+        return;
+    c->warming = true;
+    c->warmed_at_us = w->sched->now_us;
+    c->warmed_job =
+        (struct share_job){.class = SHARE_BACK, .run = run_warmed, .on_done = on_warmed};
+    ctx_init(&c->warmed_ctx, &w->root, w->sched->now_us + w->cfg.tx_budget_us);
+    share_submit(w, &c->warmed_job);
 }
 
 static void take_page(struct catalog *c)
@@ -114,6 +197,7 @@ static void read_over(struct worker *w)
         log_info("catalogue read again", LOG_I("failures", c->failures));
     c->failures = 0;
     c->read_at_us = w->sched->now_us;
+    take_warmed(w);
     if (take_over(c)) {
         struct item *items = malloc(((size_t)c->n + 1) * sizeof items[0]);
         if (!items)
@@ -146,8 +230,6 @@ static void on_items(struct op *op, int rc)
     c->reading = false;
     if (rc >= 0) {
         take_page(c);
-        /* An empty catalogue too: it may be gone with its Redis, but then there is nothing to
-         * receive either. */
         if (strcmp(c->op.cursor, "0") == 0) {
             read_over(w);
         } else if (!w->stopping) {
@@ -171,6 +253,7 @@ static void on_items_time(struct timer *t)
 {
     struct worker *w = container_of(t, struct worker, catalog.items_timer);
     struct catalog *c = &w->catalog;
+    ask_warmed(w);
     if (!c->reading) {
         c->reading = true;
         c->n_fresh = 0;
@@ -187,6 +270,8 @@ const char *catalog_complaint(const struct worker *w)
     const struct catalog *c = &w->catalog;
     if (c->failures > 0 && w->sched->now_us - c->read_at_us > CATALOG_STALE_US)
         return "the catalogue of items cannot be read";
+    if (c->unlisted > 0)
+        return "warmed items are not in the catalogue";
     return c->surplus > 0 ? "more items than worker.max_items" : NULL;
 }
 
@@ -281,10 +366,13 @@ void catalog_init(struct worker *w)
     c->items = calloc((size_t)c->max, sizeof c->items[0]);
     c->fresh = calloc((size_t)c->max, sizeof c->fresh[0]);
     c->seen = calloc((size_t)c->max, sizeof c->seen[0]);
-    if (c->max < 1 || !c->items || !c->fresh || !c->seen)
+    c->warmed = calloc((size_t)c->max, sizeof c->warmed[0]);
+    c->warmed_read = calloc((size_t)c->max, sizeof c->warmed[0]);
+    if (c->max < 1 || !c->items || !c->warmed || !c->warmed_read || !c->fresh || !c->seen)
         panic("no memory for %d items", c->max);
     metric_set(w->metrics.items, 0);
     metric_set(w->metrics.items_surplus, 0);
+    metric_set(w->metrics.items_unlisted, 0);
 }
 
 void catalog_deinit(struct worker *w)
@@ -292,6 +380,8 @@ void catalog_deinit(struct worker *w)
     free(w->catalog.items);
     free(w->catalog.fresh);
     free(w->catalog.seen);
+    free(w->catalog.warmed);
+    free(w->catalog.warmed_read);
 }
 
 void catalog_start(struct worker *w)

@@ -1,4 +1,6 @@
-/* The items: read again and again from the stock, told to the queue; and the backlog of each, for
+/* The items: those that the stock lists, read again and again, and those that PostgreSQL knows as
+ * warmed (rule 34: the list may be lost while the streams are there); told to the queue. And the
+ * backlog of each, for
  * recovery and (inside the adapter) for the metrics (rules 26, 31). What is not known is never
  * taken for zero.
  *
@@ -8,6 +10,8 @@
  * Loop thread. */
 #pragma once
 
+#include "app/share.h"
+#include "base/ctx.h"
 #include "base/sched.h"
 #include "port/queue.h"
 #include "port/stock.h"
@@ -15,7 +19,8 @@
 #define CATALOG_LAG_TICK_US 1000000
 #define CATALOG_LAG_UNDER_WAY 32
 #define CATALOG_LAG_FRESH_US 5000000
-#define CATALOG_STALE_US 5000000 /* not read for so long: told */
+#define CATALOG_STALE_US 5000000  /* not read for so long: told */
+#define CATALOG_WARMED_US 5000000 /* between reads of PostgreSQL's */
 
 struct worker;
 
@@ -42,7 +47,17 @@ struct catalog {
     struct item *fresh; /* [max], by id: the first of those that are not among the items yet */
     int n_fresh;
     int64_t left_out; /* in this reading */
-    int64_t surplus;  /* listed and not served, at the last reading */
+    bool warming, warmed_known;
+    struct item *warmed; /* [max]: PostgreSQL's, as last read */
+    int n_warmed;
+    struct item *warmed_read; /* [max]: what the job under way reads */
+    int n_warmed_read;
+    int64_t warmed_at_us;
+    struct share_job warmed_job;
+    struct ctx warmed_ctx;
+    int unlisted; /* warmed and not listed, at the last reading */
+
+    int64_t surplus; /* listed and not served, at the last reading */
     int64_t read_at_us, changed_at_us;
     int failures; /* in a row */
 

@@ -103,6 +103,8 @@ void worker_metrics_init(struct worker_metrics *m)
     m->items = gauge("seckill_items", "Items that are served.");
     m->items_surplus =
         gauge("seckill_items_surplus", "Items that are listed and not served: worker.max_items.");
+    m->items_unlisted = gauge("seckill_items_unlisted",
+                              "Items that are warmed and not listed: Redis lost something.");
     m->items_retired = counter("seckill_items_retired_total", "Expired items taken off the list.");
     m->catalog_failures =
         counter("seckill_catalog_failures_total", "Readings of the catalogue that failed.");

@@ -32,7 +32,7 @@ struct worker_metrics {
     struct metric *pending, *republished, *voided, *resettled, *age_unknown;
     struct metric *suspects, *extended;
     struct metric *recover_failures, *unreadable, *orphans, *unreadable_settles;
-    struct metric *items, *items_surplus, *items_retired, *catalog_failures;
+    struct metric *items, *items_surplus, *items_unlisted, *items_retired, *catalog_failures;
 };
 
 void worker_metrics_init(struct worker_metrics *m);

@@ -131,6 +131,9 @@ struct orders_ops {
                       struct orders_order *order);
     int (*inventory)(struct orders *, const struct ctx *, struct item item,
                      struct orders_inventory *inv);
+    /* The items that were warmed and whose keys are not over yet, by id: *n in: capacity, out: how
+     * many (rule 34b: what must be there, whatever Redis lists). */
+    int (*warmed)(struct orders *, const struct ctx *, struct item *items, int *n);
     /* A round trip on the real path, for readiness: the order function with no rows. */
     int (*probe)(struct orders *, const struct ctx *);
 };

@@ -309,6 +309,22 @@ static int op_inventory(struct orders *o, const struct ctx *ctx, struct item ite
     return leave(o, ctx, i ? 0 : 1);
 }
 
+static int op_warmed(struct orders *o, const struct ctx *ctx, struct item *items, int *n)
+{
+    int rc = enter(o, ctx, MEM_ORDERS_WARMED), max = *n;
+    *n = 0;
+    if (rc)
+        return rc;
+    struct mem_db *db = of(o)->db;
+    list_for_each (l, &db->inventory) {
+        const struct mem_inventory *i = container_of(l, struct mem_inventory, link);
+        bool over = i->expires_ms > 0 && i->expires_ms <= mem_clock_wall_ms(db->sched);
+        if (!over && *n < max)
+            items[(*n)++] = i->item;
+    }
+    return leave(o, ctx, 0);
+}
+
 static int op_probe(struct orders *o, const struct ctx *ctx)
 {
     int rc = enter(o, ctx, MEM_ORDERS_PROBE);
@@ -330,6 +346,7 @@ static const struct orders_ops ops = {
     .find_request = op_find_request,
     .find_order = op_find_order,
     .inventory = op_inventory,
+    .warmed = op_warmed,
     .probe = op_probe,
 };
 

@@ -27,6 +27,7 @@ enum mem_orders_op {
     MEM_ORDERS_FIND_REQUEST,
     MEM_ORDERS_FIND_ORDER,
     MEM_ORDERS_INVENTORY,
+    MEM_ORDERS_WARMED,
     MEM_ORDERS_PROBE, /* place with n = 0 counts as this one too */
     MEM_ORDERS_OPS
 };

@@ -61,6 +61,7 @@ void mem_stock_set_epoch(struct stock *s, struct item item,
 void mem_stock_lose_item(struct stock *s, struct item item);
 /* Another item of the catalogue, without keys: lost, or expired. */
 void mem_stock_list_item(struct stock *s, struct item item);
+void mem_stock_unlist_all(struct stock *s);
 /* From now on the user's records read as this; they stay among the pending. */
 void mem_stock_spoil(struct stock *s, struct item item, int64_t user_id, enum stock_row result);
 /* Members of pending that are no reservations, created at that time. */

@@ -59,6 +59,12 @@ void mem_stock_list_item(struct stock *s, struct item item)
     mem_store_add_item(mem_stock_store(s), item)->listed = true;
 }
 
+void mem_stock_unlist_all(struct stock *s)
+{
+    list_for_each (l, &mem_stock_store(s)->items)
+        container_of(l, struct mem_item, link)->listed = false;
+}
+
 void mem_stock_spoil(struct stock *s, struct item item, int64_t user_id, enum stock_row result)
 {
     list_for_each (l, &existing(s, item)->records) {

@@ -1,4 +1,4 @@
-/* Reads of query-api. */
+/* Reads of query-api, and of items. */
 #include "adapter/pg/pg_orders.h"
 #include "adapter/pg/pg_rows.h"
 
@@ -99,5 +99,30 @@ int pg_inventory(struct orders *o, const struct ctx *ctx, struct item item,
         return 1;
     *inv = (struct orders_inventory){pg_i64(r, 0, 0), pg_i64(r, 0, 1), pg_i64(r, 0, 2),
                                      pg_bool(r, 0, 3), pg_i64(r, 0, 4)};
+    return 0;
+}
+
+int pg_warmed(struct orders *o, const struct ctx *ctx, struct item *items, int *n)
+{
+    struct pg_conn *c = pg_orders_conn(o);
+    struct pg_args a;
+    int max = *n;
+    pg_args_init(&a, &c->buf);
+    pg_add_i32(&a, max);
+    *n = 0;
+    PG_RESULT r = NULL;
+    int rc = pg_conn_query(
+        c, ctx, PG_READS,
+        "SELECT i.activity_id, i.sku_id FROM seckill_inventory i JOIN activities a USING "
+        "(activity_id, sku_id) WHERE i.warmed_at IS NOT NULL AND a.expires_at > clock_timestamp() "
+        "ORDER BY 1, 2 LIMIT $1",
+        &a, "qq", &r);
+    if (rc)
+        return rc;
+    if (PQntuples(r) > max)
+        return ERR_INTERNAL;
+    for (int i = 0; i < PQntuples(r); i++)
+        items[i] = (struct item){pg_i64(r, i, 0), pg_i64(r, i, 1)};
+    *n = PQntuples(r);
     return 0;
 }

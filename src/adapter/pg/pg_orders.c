@@ -18,6 +18,7 @@ static const struct orders_ops ops = {
     .find_request = pg_find_request,
     .find_order = pg_find_order,
     .inventory = pg_inventory,
+    .warmed = pg_warmed,
     .probe = pg_probe,
 };
 

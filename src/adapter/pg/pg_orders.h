@@ -50,3 +50,4 @@ int pg_find_order(struct orders *o, const struct ctx *ctx, int64_t order_id,
                   struct orders_order *order);
 int pg_inventory(struct orders *o, const struct ctx *ctx, struct item item,
                  struct orders_inventory *inv);
+int pg_warmed(struct orders *o, const struct ctx *ctx, struct item *items, int *n);

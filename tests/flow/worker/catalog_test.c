@@ -104,6 +104,40 @@ static void test_only_the_expired_leave(void **state)
     world_deinit(&x);
 }
 
+/* Rule 34: the list is lost and the streams are there. */
+static void test_a_lost_catalogue_stops_nobody(void **state)
+{
+    struct world x;
+    (void)state;
+    world_init(&x, 10);
+    world_start(&x);
+    world_run(&x, 1 * S);
+    for (int life = 0; life < 2; life++) { /* while it runs; and from the start */
+        mem_stock_unlist_all(x.stock);
+        world_run(&x, 2 * S);
+        assert_int_equal(metric_value(x.w->metrics.items), 2);
+        assert_int_equal(metric_value(x.w->metrics.items_unlisted), 2);
+        assert_string_equal(catalog_complaint(x.w), "warmed items are not in the catalogue");
+        world_reserve(&x, ITEM, 1 + life);
+        world_run(&x, 1 * S);
+        assert_string_equal(world_state(&x, ITEM, 1 + life), "SUCCEEDED");
+        world_stop(&x);
+        if (life == 0)
+            world_start(&x);
+    }
+    /* PostgreSQL away: nothing is known, so nothing that is served goes. */
+    mem_stock_list_item(x.stock, ITEM);
+    mem_stock_list_item(x.stock, ITEM_2);
+    world_start_now(&x);
+    mem_jobs_fault_all(x.jobs, MEM_ORDERS_WARMED, 0, MEM_FAULT_NOT_DONE, 0);
+    world_run(&x, 1 * S);
+    mem_stock_unlist_all(x.stock);
+    world_run(&x, 2 * S);
+    assert_int_equal(metric_value(x.w->metrics.items), 2);
+    world_stop(&x);
+    world_deinit(&x);
+}
+
 static void test_a_catalogue_that_cannot_be_read(void **state)
 {
     struct world x;
@@ -134,6 +168,7 @@ int main(void)
         cmocka_unit_test(test_no_number_at_which_orders_stop),
         cmocka_unit_test(test_over_the_bound_the_known_ones_stay),
         cmocka_unit_test(test_only_the_expired_leave),
+        cmocka_unit_test(test_a_lost_catalogue_stops_nobody),
         cmocka_unit_test(test_a_catalogue_that_cannot_be_read),
     };
     log_setup("order-worker", "test", LOG_ERROR + 1);

@@ -99,6 +99,35 @@ static void test_place_created_known_rejected(void **state)
     assert_int_equal(o->ops->inventory(o, &ctx, (struct item){1, 1}, &inv), 1);
 }
 
+/* Rule 34b: what was warmed and is not over, by id. */
+static void test_warmed_items(void **state)
+{
+    (void)state;
+    char err[256], sql[160];
+    struct item items[4], got[64];
+    for (int i = 0; i < 4; i++) {
+        items[i] = fixture_item(1);
+        if (i > 0)
+            assert_int_equal(pg_mark_warmed(fixture_pg.conninfo, items[i], err, sizeof err), 0);
+    }
+    snprintf(sql, sizeof sql,
+             "UPDATE activities SET starts_at = '2001-01-01', ends_at = '2001-01-02', expires_at = "
+             "'2001-01-03' WHERE activity_id = %ld",
+             (long)items[2].activity_id);
+    fixture_execute(sql);
+    int n = 64;
+    struct ctx ctx = fixture_ctx(5000000);
+    assert_int_equal(o->ops->warmed(o, &ctx, got, &n), 0);
+    assert_true(n >= 2);
+    assert_true(item_eq(got[n - 2], items[1]) && item_eq(got[n - 1], items[3]));
+    struct orders_inventory inv;
+    assert_int_equal(o->ops->inventory(o, &ctx, items[2], &inv), 0);
+    assert_true(inv.warmed && inv.expires_ms > 0 && inv.expires_ms < 1000000000000);
+    n = 1;
+    assert_int_equal(o->ops->warmed(o, &ctx, got, &n), 0);
+    assert_int_equal(n, 1);
+}
+
 static void test_place_of_a_large_batch(void **state)
 {
     (void)state;
@@ -322,6 +351,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_place_created_known_rejected),
+        cmocka_unit_test(test_warmed_items),
         cmocka_unit_test(test_place_of_a_large_batch),
         cmocka_unit_test(test_rule20_own_failures_are_invalid),
         cmocka_unit_test(test_rule21_probe),
