@@ -8,8 +8,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define ADMISSION_LEAST 64 /* never fewer: a pause of the store is no reason to refuse everybody   \
-                            */
+#define ADMISSION_LEAST                                                                            \
+    64 /* never fewer: a pause of the store is no reason to refuse everybody                       \
+        */
 
 struct admission {
     double limit;
