@@ -11,8 +11,8 @@ struct pg_activity {
     struct item item;
     int64_t starts_ms, ends_ms, expires_ms; /* since 1970 */
     int64_t total, sold, epoch;
-    bool warmed;
-    int64_t closed_ms; /* 0: not closed */
+    int64_t warmed_us;            /* the mark of pg_mark_warmed; 0: none */
+    int64_t opened_ms, closed_ms; /* first opened; closed; 0: not */
 };
 
 /* item, times and total are read. 1: the item exists already (nothing changed). */
@@ -26,9 +26,23 @@ int pg_activity_list(const char *conninfo, struct pg_activity *rows, int *n, cha
                      size_t err_cap);
 /* Notes when the item was closed, once. 1: no such item, or closed before. */
 int pg_activity_close(const char *conninfo, struct item item, char *err, size_t err_cap);
-/* Rule 33: before Redis is warmed. 1: it was warmed already, so Redis can only be rebuilt. 2: no
- * such item. */
-int pg_mark_warmed(const char *conninfo, struct item item, char *err, size_t err_cap);
+/* Notes when the item was first opened, once: before Redis opens it. 1: no such item, or noted
+ * before. */
+int pg_mark_opened(const char *conninfo, struct item item, char *err, size_t err_cap);
+
+/* Rule 33: before Redis is warmed. *mark_us, a time of its own, tells this mark from any other. 1:
+ * it is marked already. 2: no such item. */
+int pg_mark_warmed(const char *conninfo, struct item item, int64_t *mark_us, char *err,
+                   size_t err_cap);
+/* Goes on with a warming whose command died: the mark *mark_us becomes a new one, whoever made the
+ * old one cannot take it back any more. Only for an item that cannot have lost anything (checked
+ * here): never opened, and no order, message or movement of a unit is known of it. 1: the mark is
+ * another one by now. 2: refused. */
+int pg_remark_warmed(const char *conninfo, struct item item, int64_t *mark_us, char *err,
+                     size_t err_cap);
+/* Takes back exactly this mark: nothing was done under it. 1: it is another one by now. */
+int pg_unmark_warmed(const char *conninfo, struct item item, int64_t mark_us, char *err,
+                     size_t err_cap);
 
 struct pg_dead_letter {
     int64_t id;

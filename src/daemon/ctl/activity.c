@@ -152,7 +152,7 @@ static int run_list(struct ctl *c, const struct ctl_command *self, int argc, cha
         out_time(&o, "ends_at", rows[i].ends_ms);
         out_i64(&o, "total", rows[i].total);
         out_i64(&o, "sold", rows[i].sold);
-        out_bool(&o, "warmed", rows[i].warmed);
+        out_bool(&o, "warmed", rows[i].warmed_us != 0);
         out_time(&o, "closed_at", rows[i].closed_ms ? rows[i].closed_ms : -1);
     }
     out_end(&o);
@@ -194,6 +194,22 @@ static int control(struct ctl *c, const char *what, struct item item, enum stock
     return rc == 1 ? CTL_UNKNOWN : CTL_OK; /* UNKNOWN: not in Redis */
 }
 
+/* Before the first buyer can be let in, PostgreSQL knows that from now on there is something to
+ * lose (rule 33; stock.c). What is not in Redis is not noted: nothing opens. */
+static int note_opening(struct ctl *c, const char *what, struct item item)
+{
+    char err[512] = "";
+    struct stock_item_info info;
+    int there = item_in_redis(c, what, item, &info);
+    if (there != 0)
+        return there < 0 ? CTL_FAILED : CTL_UNKNOWN;
+    if (pg_mark_opened(c->settings.pg.conninfo, item, err, sizeof(err)) < 0) {
+        ctl_complain("%s: nothing was changed: %s", what, err);
+        return CTL_FAILED;
+    }
+    return CTL_OK;
+}
+
 static int run_control(struct ctl *c, const struct ctl_command *self, int argc, char **argv,
                        enum stock_state to)
 {
@@ -212,13 +228,17 @@ static int run_control(struct ctl *c, const struct ctl_command *self, int argc, 
                      (long long)a.item.activity_id, (long long)a.item.sku_id);
         return CTL_FAILED;
     }
-    rc = control(c, what, a.item, to);
+    rc = to == STOCK_STATE_OPEN ? note_opening(c, what, a.item) : CTL_OK;
+    if (rc == CTL_OK)
+        rc = control(c, what, a.item, to);
     bool absent = rc == CTL_UNKNOWN;
-    if (absent && (to != STOCK_STATE_CLOSED || have.warmed)) {
+    if (absent && (to != STOCK_STATE_CLOSED || have.warmed_us)) {
         ctl_complain("%s: %lld:%lld is not in Redis (%s)", what, (long long)a.item.activity_id,
                      (long long)a.item.sku_id,
-                     have.warmed ? "it was warmed, so Redis lost it: it needs a rebuild"
-                                 : "stock warm puts it there");
+                     !have.warmed_us   ? "stock warm puts it there"
+                     : !have.opened_ms ? "stock warm goes on to put it there"
+                                       : "it was warmed and opened, so Redis lost it: it needs a "
+                                         "rebuild");
         return CTL_FAILED;
     }
     if (rc == CTL_FAILED)
@@ -229,9 +249,9 @@ static int run_control(struct ctl *c, const struct ctl_command *self, int argc, 
                          err);
             return CTL_FAILED;
         }
-        if (item_in_pg(c, what, a.item, &have) != 0)
-            return CTL_FAILED;
     }
+    if (item_in_pg(c, what, a.item, &have) != 0) /* as it is now */
+        return CTL_FAILED;
     rc = absent ? 1 : item_in_redis(c, what, a.item, &info);
     if (rc < 0)
         return CTL_FAILED;

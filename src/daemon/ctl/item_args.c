@@ -61,7 +61,8 @@ void item_print(struct out *o, const struct pg_activity *a, const struct stock_i
     out_i64(o, "total", a->total);
     out_i64(o, "sold", a->sold);
     out_i64(o, "epoch", a->epoch);
-    out_bool(o, "warmed", a->warmed);
+    out_bool(o, "warmed", a->warmed_us != 0);
+    out_time(o, "opened_at", a->opened_ms ? a->opened_ms : -1);
     out_time(o, "closed_at", a->closed_ms ? a->closed_ms : -1);
     out_bool(o, "redis", info != NULL);
     if (!info)

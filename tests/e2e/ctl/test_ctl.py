@@ -1,7 +1,12 @@
 """seckillctl, command by command, on real parts: what each does, and what it says when it is used wrongly."""
 import json
+import os
 import re
+import select
 import signal
+import socket
+import subprocess
+import threading
 import uuid
 
 import jwt
@@ -141,30 +146,173 @@ def test_text_is_for_people(system):
     assert re.search(r"^11 +2001 ", system.ctl("activity", "list")[0], re.M)
 
 
+def warmed_at(system, activity):
+    return system.sql("SELECT warmed_at FROM seckill_inventory WHERE activity_id = %s", activity)[0][0]
+
+
+def create(system, activity, ends="+1h"):
+    item = ["--activity", activity, "--sku", 2001]
+    system.ctl("activity", "create", *item, "--stock", 7, "--starts", "-1h", "--ends", ends)
+    return item
+
+
+def forget(system, activity):
+    r = system.redis.connect()
+    for key in r.keys(f"sec:{{{activity}:2001}}:*"):
+        r.delete(key)
+
+
 def test_rule_33_a_lost_item_is_never_warmed_again(system):
     item = system.item(12, 5)
-    r = system.redis.connect()
-    for key in r.keys("sec:{12:2001}:*"):
-        r.delete(key)
+    forget(system, 12)
     _, err = system.ctl("stock", "warm", *item, rc=1)
     assert "rebuild" in err
-    assert not r.keys("sec:{12:2001}:*")
+    assert not system.redis.connect().keys("sec:{12:2001}:*")
     _, err = system.ctl("activity", "open", *item, rc=1)
     assert "rebuild" in err
 
 
 def test_rule_33_postgres_learns_first(system):
     """Redis is found unusable before PostgreSQL notes the item as warmed."""
-    item = ["--activity", 13, "--sku", 2001]
-    system.ctl("activity", "create", *item, "--stock", 7, "--starts", "-1s", "--ends", "+1h")
+    item = create(system, 13)
     _, err = system.ctl("stock", "warm", *item, "--redis.url=unix:///nowhere", rc=1)
-    assert "Redis" in err
-    assert system.sql("SELECT warmed_at FROM seckill_inventory WHERE activity_id = 13") == [(None,)]
-    # Keys that are there already: nobody knows what they are.
+    assert "Redis" in err and warmed_at(system, 13) is None
+    # Keys that are there already: nobody knows what they are, and nothing is changed.
     r = system.redis.connect()
     r.set("sec:{13:2001}:stock", 3)
-    system.ctl("stock", "warm", *item, rc=1)
-    assert r.get("sec:{13:2001}:stock") == b"3"
+    _, err = system.ctl("stock", "warm", *item, rc=1)
+    assert "some keys" in err and "can be warmed again" in err
+    assert r.get("sec:{13:2001}:stock") == b"3" and warmed_at(system, 13) is None
+    r.delete("sec:{13:2001}:stock")
+    system.ctl("stock", "warm", *item)
+
+
+@pytest.mark.parametrize("activity, setting, value", [(50, "maxmemory", "1mb"), (51, "min-replicas-to-write", 1)])
+def test_rule_33_a_certain_refusal_takes_the_note_back(system, activity, setting, value):
+    item = create(system, activity)
+    r = system.redis.connect()
+    r.config_set(setting, value)
+    try:
+        _, err = system.ctl("stock", "warm", *item, rc=1)
+        assert "nothing was done: it can be warmed again" in err and warmed_at(system, activity) is None
+        # A note from another time is not this command's to take back.
+        system.sql("UPDATE seckill_inventory SET warmed_at = now() WHERE activity_id = %s", activity)
+        _, err = system.ctl("stock", "warm", *item, rc=1)
+        assert "from another time" in err and warmed_at(system, activity) is not None
+    finally:
+        r.config_set(setting, 0)
+    assert system.json("stock", "warm", *item)["free"] == 7
+
+
+def test_rule_33_a_warming_that_died_is_gone_on_with(system):
+    item = create(system, 52)
+    system.sql("UPDATE seckill_inventory SET warmed_at = now() - interval '1 day' WHERE activity_id = 52")
+    _, err = system.ctl("activity", "open", *item, rc=1)
+    assert "stock warm goes on" in err
+    assert system.json("activity", "show", *item)["opened_at"] is None
+    before = warmed_at(system, 52)
+    assert system.json("stock", "warm", *item)["outcome"] == "is warmed"
+    assert warmed_at(system, 52) > before
+    # And again as long as it was not opened: there was nothing to lose.
+    forget(system, 52)
+    assert system.json("stock", "warm", *item)["outcome"] == "is warmed"
+    assert system.json("activity", "open", *item)["opened_at"]
+    forget(system, 52)
+    _, err = system.ctl("stock", "warm", *item, rc=1)
+    assert "rebuild" in err
+
+
+def test_rule_33_killed_anywhere(system):
+    bad = []
+    for i in range(20):
+        item = create(system, 60 + i)
+        p = system.popen("stock", "warm", *item)
+        try:
+            p.wait(0.01 + 0.005 * i)
+        except subprocess.TimeoutExpired:
+            p.kill()
+        p.communicate()
+        p = system.popen("stock", "warm", *item, "--json")
+        out, err = p.communicate(timeout=60)
+        if p.returncode or json.loads(out)["free"] != 7:
+            bad.append((i, err))
+    assert not bad
+
+
+def test_rule_33_at_the_same_time(system):
+    item = create(system, 53)
+    several = [system.popen("stock", "warm", *item) for _ in range(8)]
+    told = [p.communicate(timeout=60) + (p.returncode,) for p in several]
+    assert all(rc == 0 and not err for _, err, rc in told), told
+    assert system.json("stock", "show", *item)["seq"] == 0
+    assert warmed_at(system, 53) is not None
+
+
+class Cutting:
+    """Stands before Redis; ends the connection instead of bringing the answer to what has `word` in it."""
+
+    def __init__(self, system, word):
+        self.to, self.word, self.cuts = system.redis.url.removeprefix("unix://"), word, 0
+        self.path = f"{system.dir}/cut"
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(self.path)
+        self.listener.listen()
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                client = self.listener.accept()[0]
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(client,), daemon=True).start()
+
+    def serve(self, client):
+        redis = socket.socket(socket.AF_UNIX)
+        redis.connect(self.to)
+        with client, redis:
+            while True:
+                for sock in select.select([client, redis], [], [])[0]:
+                    data = sock.recv(1 << 16)
+                    if not data:
+                        return
+                    (redis if sock is client else client).sendall(data)
+                    if sock is client and self.word in data:
+                        redis.recv(1 << 16)
+                        self.cuts += 1
+                        return
+
+    def close(self):
+        self.listener.close()
+        os.unlink(self.path)
+
+
+@pytest.mark.parametrize("activity, word", [(54, b"SADD"), (55, b"seckill-order-create-v1")])
+def test_rule_33_an_unknown_outcome_is_looked_up(system, activity, word):
+    item = create(system, activity)
+    cutting = Cutting(system, word)
+    try:
+        p = system.popen("stock", "warm", *item, f"--redis.url=unix://{cutting.path}")
+        out, err = p.communicate(timeout=60)
+    finally:
+        cutting.close()
+    assert cutting.cuts == 1
+    if word == b"SADD":  # nothing is there, and it may still come
+        assert p.returncode == 1 and "is not known" in err
+        assert warmed_at(system, activity) is not None
+        assert system.json("stock", "warm", *item)["outcome"] == "is warmed"
+    else:
+        assert p.returncode == 0 and "is warmed" in out, err
+    assert system.json("stock", "show", *item)["free"] == 7
+
+
+def test_what_has_ended_is_not_warmed(system):
+    """Its keys would expire at once, and with them the item."""
+    item = create(system, 56, ends="-1s")
+    system.sql("UPDATE activities SET expires_at = now() - interval '100 ms' WHERE activity_id = 56")
+    _, err = system.ctl("stock", "warm", *item, rc=1)
+    assert "has ended" in err and warmed_at(system, 56) is None
+    assert not system.redis.connect().sismember("sec:items", "56:2001")
 
 
 @pytest.mark.parametrize("words", [

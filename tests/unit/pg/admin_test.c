@@ -22,7 +22,8 @@ static void test_activity_create_get_list(void **state)
     assert_int_equal(b.epoch, 1);
     assert_int_equal(b.ends_ms, 1700000001123);
     assert_int_equal(b.expires_ms, 4000000000000);
-    assert_false(b.warmed);
+    assert_int_equal(b.warmed_us, 0);
+    assert_int_equal(b.opened_ms, 0);
     assert_int_equal(pg_activity_get(fixture_pg.conninfo, (struct item){9, 9}, &b, err, sizeof err),
                      1);
     assert_int_equal(fixture_number("SELECT sum(delta) FROM stock_ledger WHERE activity_id = 1"),
@@ -57,18 +58,6 @@ static void test_activity_refuses_nonsense(void **state)
     assert_int_equal(pg_activity_create(fixture_pg.conninfo, &a, err, sizeof err), ERR_INVALID);
     struct pg_activity b;
     assert_int_equal(pg_activity_get(fixture_pg.conninfo, a.item, &b, err, sizeof err), 1);
-}
-
-static void test_rule33_warmed_once(void **state)
-{
-    (void)state;
-    struct item item = fixture_item(5);
-    assert_int_equal(pg_mark_warmed(fixture_pg.conninfo, item, err, sizeof err), 0);
-    assert_int_equal(pg_mark_warmed(fixture_pg.conninfo, item, err, sizeof err), 1);
-    assert_int_equal(pg_mark_warmed(fixture_pg.conninfo, (struct item){99, 99}, err, sizeof err),
-                     2);
-    assert_int_equal(pg_activity_close(fixture_pg.conninfo, item, err, sizeof err), 0);
-    assert_int_equal(pg_activity_close(fixture_pg.conninfo, item, err, sizeof err), 1);
 }
 
 static void test_rule25_dead_letters(void **state)
@@ -146,7 +135,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_activity_create_get_list),
         cmocka_unit_test(test_activity_refuses_nonsense),
-        cmocka_unit_test(test_rule33_warmed_once),
         cmocka_unit_test(test_rule25_dead_letters),
     };
     return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);
