@@ -279,7 +279,9 @@ static enum flow_result step_settle(struct flow *f)
     settling_init(&r->settling, w, r->item, RECOVER_ROWS, on_settled);
     for (int i = 0; i < r->n_rows; i++) {
         const struct orders_inbox *inbox = &r->inbox[i];
-        if (inbox->found && strcmp(inbox->status, "QUARANTINED") != 0) {
+        if (inbox->found && strcmp(inbox->status, ORDERS_UNREADABLE) == 0) {
+            note_unreadable(w, &r->rows[i].r);
+        } else if (inbox->found && strcmp(inbox->status, "QUARANTINED") != 0) {
             struct stock_settle_row row = recover_row_settle(&r->rows[i].r, inbox);
             settling_add(&r->settling, &row, 0);
         } else {

@@ -43,16 +43,10 @@ bool recover_held_long_enough(struct worker *w, int64_t created_at_ms)
     return health_usable_since_us(w, since) >= w->cfg.max_hold_us;
 }
 
-/* Rule 30. */
+/* Rule 30: both, however often it was published. */
 static bool may_void(struct worker *w, const struct recover_row *row)
 {
-    if (!row->position_known)
-        return false;
-    if (recover_held_long_enough(w, row->r.created_at_ms))
-        return true;
-    const struct catalog_item *backlog = catalog_backlog(w, row->item);
-    return row->r.republished >= w->cfg.max_republish && backlog &&
-           backlog->waiting + backlog->in_hand == 0;
+    return row->position_known && recover_held_long_enough(w, row->r.created_at_ms);
 }
 
 static bool quarantine_over(struct worker *w, const struct recover_row *row)

@@ -38,10 +38,12 @@ struct orders_timing {
     int64_t inbox_us, orders_us, inventory_us, finish_us;
 };
 
+/* A status of ours, not of PostgreSQL: it has an outcome that this version does not know. */
+#define ORDERS_UNREADABLE "UNREADABLE"
 struct orders_inbox {
     bool found;
     struct uuid message_id;
-    char status[16]; /* COMPLETED, REJECTED, QUARANTINED */
+    char status[16]; /* COMPLETED, REJECTED, QUARANTINED, ORDERS_UNREADABLE */
     struct verdict verdict;
     int64_t order_id;
     /* How to settle it in Redis once more (recovery), exactly as the first time: as in orders_row.

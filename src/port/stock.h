@@ -104,7 +104,8 @@ struct stock_claim {
     struct op_space space;
 };
 
-/* --- republished: the queue id of a repeated publish, so that rule 28 looks at the newest --- */
+/* --- republished: a repeated publish was accepted: it counts, and its queue id is noted, so that
+ * rule 28 looks at the newest --- */
 struct stock_republished {
     struct op op;
     struct item item;

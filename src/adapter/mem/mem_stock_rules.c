@@ -207,7 +207,6 @@ int mem_rules_claim(struct mem_store *st, struct stock_claim *c)
         rec->r.status == RESERVATION_ORDERED || rec->r.status == RESERVATION_RELEASED)
         return 1;
     rec->r.status = RESERVATION_MQ_PENDING;
-    rec->r.republished++;
     c->found = rec->r;
     return 0;
 }
@@ -220,6 +219,7 @@ int mem_rules_republished(struct mem_store *st, const struct stock_republished *
         return 1;
     if (rec->r.status == RESERVATION_MQ_PENDING)
         rec->r.status = RESERVATION_MQ_SENT;
+    rec->r.republished++;
     if (r->queue_id[0])
         str_copy(rec->r.queue_id, sizeof rec->r.queue_id, str_of(r->queue_id));
     return 0;

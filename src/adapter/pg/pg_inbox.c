@@ -26,9 +26,12 @@ int pg_inbox(struct orders *o, const struct ctx *ctx, const struct uuid *message
         int ord = pg_i32(r, i, 0);
         if (ord < 1 || ord > n)
             return ERR_INTERNAL;
-        rc = pg_inbox_row(r, i, 1, &message_ids[ord - 1], &rows[ord - 1]);
-        if (rc)
-            return rc;
+        struct orders_inbox *row = &rows[ord - 1];
+        if (pg_inbox_row(r, i, 1, &message_ids[ord - 1], row)) {
+            pg_metrics_unreadable("consumer_inbox", pg_str(r, i, 2), pg_str(r, i, 3));
+            *row = (struct orders_inbox){
+                .found = true, .message_id = message_ids[ord - 1], .status = ORDERS_UNREADABLE};
+        }
     }
     return 0;
 }

@@ -1,6 +1,8 @@
 #include "adapter/pg/pg_metrics.h"
 
+#include "base/clock.h"
 #include "base/err.h"
+#include "base/log.h"
 #include "base/metric.h"
 #include <pthread.h>
 #include <stdio.h>
@@ -15,7 +17,9 @@ static const char *const operations[] = {"inbox",     "orders",  "conflicts", "o
 #define N(a) (sizeof(a) / sizeof((a)[0]))
 
 static struct metric *tx[N(outcomes)], *retries[N(states)], *anomalies[N(operations)];
-static struct metric *acquired, *idle, *unknown;
+static const char *const steps[] = {"inbox", "orders", "inventory", "finish"};
+static struct metric *step[N(steps)];
+static struct metric *acquired, *idle, *unknown, *unreadable;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void init(void)
@@ -39,6 +43,14 @@ static void init(void)
     acquired = metric_gauge("seckill_pg_acquired_connections", "Connections in a call.", NULL);
     idle =
         metric_gauge("seckill_pg_idle_connections", "Open connections that are in no call.", NULL);
+    for (size_t i = 0; i < N(steps); i++) {
+        snprintf(labels, sizeof labels, "step=\"%s\"", steps[i]);
+        step[i] =
+            metric_histogram("seckill_pg_step_duration_seconds",
+                             "Steps of the order function, inside PostgreSQL.", labels, NULL, 0);
+    }
+    unreadable = metric_counter("seckill_pg_unreadable_rows_total",
+                                "Rows passed over: their state or reason is not known.", NULL);
     unknown =
         metric_counter("seckill_pg_commit_unknown_total", "Writes whose answer was lost.", NULL);
 }
@@ -81,6 +93,24 @@ void pg_metrics_result(int rc, const char *sqlstate, const char *operation)
         if (i < N(operations))
             metric_add(anomalies[i], 1);
     }
+}
+
+void pg_metrics_unreadable(const char *what, struct str state, struct str reason)
+{
+    static struct log_limit limit;
+    uint64_t more;
+    metric_add(unreadable, 1);
+    if (log_allowed(&limit, clock_mono_us(), &more))
+        log_error("row of PostgreSQL with a state or reason that is not known; it is passed over",
+                  LOG_Z("table", what), LOG_S("state", state), LOG_S("reason", reason),
+                  LOG_I("suppressed", (int64_t)more));
+}
+
+void pg_metrics_steps(const struct orders_timing *t)
+{
+    const int64_t us[N(steps)] = {t->inbox_us, t->orders_us, t->inventory_us, t->finish_us};
+    for (size_t i = 0; i < N(steps); i++)
+        metric_observe_us(step[i], us[i]);
 }
 
 void pg_metrics_tx(int rc, int64_t us)

@@ -1,3 +1,4 @@
+#include "adapter/pg/pg_metrics.h"
 #include "adapter/pg/pg_orders.h"
 #include "adapter/pg/pg_rows.h"
 
@@ -34,7 +35,8 @@ int pg_unsettled(struct orders *o, const struct ctx *ctx, int64_t min_age_ms,
     if (PQntuples(r) > max)
         return ERR_INTERNAL;
     for (int i = 0; i < PQntuples(r); i++) {
-        rows[i] = (struct orders_unsettled){
+        struct orders_unsettled *row = &rows[*n];
+        *row = (struct orders_unsettled){
             .outbox_id = pg_i64(r, i, 0),
             .item = {pg_i64(r, i, 1), pg_i64(r, i, 2)},
             .user_id = pg_i64(r, i, 3),
@@ -45,10 +47,10 @@ int pg_unsettled(struct orders *o, const struct ctx *ctx, int64_t min_age_ms,
             .other_reservation_id = pg_uuid(r, i, 10),
             .other_request_id = pg_uuid(r, i, 11),
         };
-        rc = pg_verdict(r, i, 6, &rows[i].verdict);
-        if (rc)
-            return rc;
+        if (pg_verdict(r, i, 6, &row->verdict))
+            pg_metrics_unreadable("outbox", pg_str(r, i, 6), pg_str(r, i, 7));
+        else
+            ++*n;
     }
-    *n = PQntuples(r);
     return 0;
 }

@@ -30,7 +30,15 @@ static int read_row(const PGresult *r, int i, struct orders_row *row)
     row->other_reservation_id = pg_uuid(r, i, OTHER_RESERVATION);
     row->other_request_id = pg_uuid(r, i, OTHER_REQUEST);
     row->outbox_id = pg_i64(r, i, OUTBOX);
-    return pg_verdict(r, i, STATE, &row->verdict);
+    if (pg_verdict(r, i, STATE, &row->verdict) == 0)
+        return 0;
+    /* It has an outcome, and the one who knows it settles it: nothing more to do here. The others
+     * of the batch are not harmed. */
+    pg_metrics_unreadable("consumer_inbox", pg_str(r, i, STATE), pg_str(r, i, REASON));
+    row->outcome = ORDERS_QUARANTINED;
+    row->verdict = (struct verdict){VERDICT_QUEUED, REASON_NONE};
+    row->give_back = false;
+    return 0;
 }
 
 static void read_steps(const int64_t us[STEP_COUNT], struct orders_timing *timing)
@@ -113,6 +121,8 @@ int pg_place(struct orders *o, const struct ctx *ctx, struct item item, struct o
                            &a, "iittbquuqQ", &r);
     if (rc == 0)
         rc = read_rows(r, rows, n, timing);
+    if (rc == 0 && n > 0)
+        pg_metrics_steps(timing);
     if (n > 0)
         pg_metrics_tx(rc, clock_mono_us() - begin);
     return rc;

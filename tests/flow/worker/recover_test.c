@@ -127,26 +127,32 @@ static void test_a_quarantined_one_is_held_and_then_given_up(void **state)
     world_deinit(&x);
 }
 
-/* Rule 30: published again without success; after max_republish with an empty backlog: void. */
+/* Rule 30: published again without success, max_republish times; voided after max_hold, and not
+ * before. */
 static void test_void_after_many_publishes(void **state)
 {
     struct world x;
     (void)state;
     open_short(&x);
     x.cfg.max_republish = 2;
+    x.cfg.max_hold_us = 60 * S;
     lose(&x, 1);
     world_start(&x);
     world_run(&x, 3 * S); /* a full receive round */
     /* From here on the broker loses each event before it is delivered. */
     mem_faults_add(mem_queue_faults(x.queue), MEM_QUEUE_RECEIVE, 0, MEM_FAULT_NOT_DONE, 0);
     int published = 0;
-    for (int i = 0; i < 2000 && strcmp(world_state(&x, ITEM, 1), "FAILED/VOID") != 0; i++) {
+    for (int i = 0; i < 600; i++) {
         world_run(&x, 100 * MS);
         mem_broker_wipe(x.broker, ITEM);
         published += strstr(world_trace(&x), "publish") != NULL;
     }
     assert_int_equal(published, 2);
+    assert_string_equal(world_state(&x, ITEM, 1), "QUEUED"); /* nothing could be received */
     mem_faults_clear(mem_queue_faults(x.queue), -1);
+    world_run(&x, 40 * S);
+    assert_string_equal(world_state(&x, ITEM, 1), "QUEUED");
+    world_run(&x, 40 * S);
     assert_string_equal(world_state(&x, ITEM, 1), "FAILED/VOID");
     world_run(&x, S);
     world_assert_clean(&x);
@@ -160,7 +166,8 @@ static void test_a_void_that_comes_too_late_obeys_the_order(void **state)
     struct world x;
     (void)state;
     open_short(&x);
-    x.cfg.max_republish = 0; /* void at once */
+    x.cfg.max_republish = 0;
+    x.cfg.max_hold_us = 1 * S; /* void at once */
     lose(&x, 1);
     world_start(&x);
     world_run(&x, 4 * S);
@@ -198,6 +205,7 @@ static void test_an_order_after_the_void_finds_the_tombstone(void **state)
     (void)state;
     open_short(&x);
     x.cfg.max_republish = 0;
+    x.cfg.max_hold_us = 1 * S;
     lose(&x, 1);
     world_start(&x);
     world_run(&x, 8 * S);
@@ -352,6 +360,26 @@ static void test_a_lost_answer_of_the_publish_is_not_repeated_at_once(void **sta
     world_deinit(&x);
 }
 
+/* What no queue accepted does not count: it is tried again until one does. */
+static void test_refused_publishes_do_not_count(void **state)
+{
+    struct world x;
+    (void)state;
+    open_short(&x);
+    x.cfg.max_republish = 1;
+    lose(&x, 1);
+    world_start(&x);
+    mem_faults_add(mem_queue_faults(x.queue), MEM_QUEUE_PUBLISH, 0, MEM_FAULT_NOT_DONE, 0);
+    world_run(&x, 60 * S);
+    assert_string_equal(world_state(&x, ITEM, 1), "QUEUED");
+    mem_faults_clear(mem_queue_faults(x.queue), -1);
+    world_run(&x, 20 * S);
+    assert_string_equal(world_state(&x, ITEM, 1), "SUCCEEDED");
+    world_assert_clean(&x);
+    world_stop(&x);
+    world_deinit(&x);
+}
+
 /* --- relay --- */
 
 static void test_the_relay_sweeps_what_redis_did_not_take(void **state)
@@ -434,6 +462,7 @@ int main(void)
         cmocka_unit_test(test_nothing_is_published_before_a_full_receive_round),
         cmocka_unit_test(test_publishing_again_is_rate_limited),
         cmocka_unit_test(test_a_lost_answer_of_the_publish_is_not_repeated_at_once),
+        cmocka_unit_test(test_refused_publishes_do_not_count),
         cmocka_unit_test(test_the_relay_sweeps_what_redis_did_not_take),
         cmocka_unit_test(test_later_stays_unsettled),
         cmocka_unit_test(test_a_crash_between_commit_and_settle),

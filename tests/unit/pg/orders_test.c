@@ -99,6 +99,44 @@ static void test_place_created_known_rejected(void **state)
     assert_int_equal(o->ops->inventory(o, &ctx, (struct item){1, 1}, &inv), 1);
 }
 
+/* What a newer version wrote harms no neighbour: neither a message of its batch, nor the relay, nor
+ * recovery. */
+static void test_a_reason_of_tomorrow(void **state)
+{
+    (void)state;
+    struct item item = fixture_item(9);
+    struct orders_row rows[3], again[3];
+    struct orders_inbox inbox[3];
+    struct orders_unsettled unsettled[64];
+    struct uuid ids[3];
+    fixture_rows(rows, 3);
+    for (int i = 0; i < 3; i++)
+        ids[i] = rows[i].message_id;
+    rows[1].user_id = rows[0].user_id; /* rejected */
+    assert_int_equal(place(item, rows, 3), 0);
+    memcpy(again, rows, sizeof rows);
+    fixture_execute("UPDATE consumer_inbox SET last_error_code = 'TOMORROW' "
+                    "WHERE last_error_code = 'ONE_USER_ONE_ORDER'");
+    fixture_execute("UPDATE outbox SET reason = 'TOMORROW', created_at = '2001-01-01' "
+                    "WHERE reason = 'ONE_USER_ONE_ORDER'");
+    assert_int_equal(place(item, again, 3), 0);
+    assert_int_equal(again[0].outcome, ORDERS_KNOWN);
+    assert_int_equal(again[1].outcome, ORDERS_QUARANTINED); /* left */
+    assert_int_equal(again[2].outcome, ORDERS_KNOWN);
+    struct ctx ctx = fixture_ctx(5000000);
+    assert_int_equal(o->ops->inbox(o, &ctx, ids, inbox, 3), 0);
+    assert_string_equal(inbox[0].status, "COMPLETED");
+    assert_string_equal(inbox[1].status, ORDERS_UNREADABLE);
+    assert_string_equal(inbox[2].status, "COMPLETED");
+    int n = 64, found = 0;
+    assert_int_equal(o->ops->unsettled(o, &ctx, 0, unsettled, &n), 0);
+    for (int i = 0; i < n; i++) {
+        assert_false(uuid_eq(&unsettled[i].reservation_id, &rows[1].reservation_id));
+        found += item_eq(unsettled[i].item, item);
+    }
+    assert_int_equal(found, 2);
+}
+
 /* Rule 34b: what was warmed and is not over, by id. */
 static void test_warmed_items(void **state)
 {
@@ -351,6 +389,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_place_created_known_rejected),
+        cmocka_unit_test(test_a_reason_of_tomorrow),
         cmocka_unit_test(test_warmed_items),
         cmocka_unit_test(test_place_of_a_large_batch),
         cmocka_unit_test(test_rule20_own_failures_are_invalid),
