@@ -88,15 +88,12 @@ static void take_one(struct worker *w, struct queue_message *m)
     const char *why = NULL;
     if (event_decode(m->body, &k->e, &why) < 0) {
         /* A newer schema still tells whose message it is; anything else does not (rule 24). */
-        if (uuid_is_nil(&k->e.message_id))
-            burial_undecodable(k, why);
-        else
-            burial_start(k, why, NULL);
+        burial_unreadable(k, !uuid_is_nil(&k->e.message_id), why);
         return;
     }
     /* A stream carries one item's events; another's would be settled under the wrong keys. */
     if (m->item.activity_id && !item_eq(m->item, k->e.item)) {
-        burial_undecodable(k, "of another item than its stream");
+        burial_unreadable(k, false, "of another item than its stream");
         return;
     }
     progress_received(k);

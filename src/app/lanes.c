@@ -139,6 +139,18 @@ void lanes_end(struct worker *w, struct item item)
     worker_changed(w);
 }
 
+void lanes_done(struct worker *w, struct item item)
+{
+    find(&w->lanes, item)->done_us = w->sched->now_us;
+}
+
+bool lanes_moves(const struct work *k)
+{
+    struct worker *w = k->w;
+    const struct lane *lane = find(&w->lanes, k->e.item);
+    return lane && lane->done_us > 0 && w->sched->now_us - lane->done_us < w->cfg.lease_margin_us;
+}
+
 static bool redelivered(const struct work *k)
 {
     return k->m->deliveries > 1;

@@ -1,7 +1,7 @@
 /* One lane per item: its messages wait here, and at most one transaction per item is under way.
  * Batches form by themselves: whoever's turn it is takes all that waits, up to what is done in time
- * (core/batch_limit.h), and never waits for more. Redelivered messages do not travel with first deliveries, so that one that fails
- * again and again holds up few. Loop thread. */
+ * (core/batch_limit.h), and never waits for more. Redelivered messages do not travel with first
+ * deliveries, so that one that fails again and again holds up few. Loop thread. */
 #pragma once
 
 #include "base/list.h"
@@ -17,7 +17,8 @@ struct lane {
     struct item item;
     struct list waiting; /* struct work.link */
     int n;
-    bool busy; /* a transaction of this item is under way */
+    bool busy;       /* a transaction of this item is under way */
+    int64_t done_us; /* when the last one succeeded; 0: none yet */
 };
 
 struct lanes {
@@ -37,5 +38,9 @@ bool lanes_start_one(struct worker *w);
 /* A transaction of the item begins or ends; begin: false when one is under way. */
 bool lanes_begin(struct worker *w, struct item item);
 void lanes_end(struct worker *w, struct item item);
+/* It succeeded (between begin and end). */
+void lanes_done(struct worker *w, struct item item);
+/* Whether one succeeded of late: what waits in the lane has its turn coming. */
+bool lanes_moves(const struct work *k);
 /* A waiting message leaves without a transaction. */
 void lanes_remove(struct work *k);

@@ -62,16 +62,20 @@ static void look_at(struct work *k, struct extension **x)
         return;
     }
     /* One extension at a time, and only while it leads somewhere. */
-    if (left > w->cfg.lease_margin_us / 2 || k->pins > 0 || k->extended >= LEASE_EXTEND_MAX ||
-        !worker_may_place(w))
+    if (left > w->cfg.lease_margin_us / 2 || k->pins > 0 || !worker_may_place(w) ||
+        (k->extended >= LEASE_EXTEND_MAX && !lanes_moves(k)))
         return;
+    if (*x && (*x)->n == EXTEND_BATCH) {
+        extend(*x);
+        *x = NULL;
+    }
     if (!*x) {
         *x = calloc(1, sizeof **x);
         if (!*x)
             return;
         (*x)->w = w;
     }
-    if ((*x)->n < EXTEND_BATCH && ((*x)->n == 0 || item_eq((*x)->works[0]->e.item, k->e.item)))
+    if ((*x)->n == 0 || item_eq((*x)->works[0]->e.item, k->e.item))
         (*x)->works[(*x)->n++] = k;
 }
 

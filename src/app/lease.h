@@ -5,7 +5,7 @@
 
 #include "base/sched.h"
 
-#define LEASE_EXTEND_MAX 3
+#define LEASE_EXTEND_MAX 3 /* more only while their lane moves */
 
 struct worker;
 

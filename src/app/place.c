@@ -195,6 +195,7 @@ static enum flow_result step_judge(struct flow *f)
         health_saw(w, rc);
     if (rc >= 0) {
         b->any_ok = true;
+        lanes_done(w, b->item);
         finish_start(w, b->item, &b->works[from], &b->rows[from], n);
         flow_goto(f, PICK);
         return FLOW_NEXT;

@@ -44,6 +44,7 @@ void worker_init(struct worker *w)
     lanes_init(w, slots);
     share_init(w);
     suspects_init(w);
+    burial_init(w);
     marks_init(w);
     progress_init(w);
     catalog_init(w);
@@ -99,6 +100,7 @@ void worker_deinit(struct worker *w)
     recover_deinit(w);
     progress_stop(w);
     marks_deinit(w);
+    burial_deinit(w);
     catalog_deinit(w);
     lanes_deinit(w);
     hand_deinit(w);

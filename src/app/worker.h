@@ -10,6 +10,7 @@
  * is bounded: a message in hand ends acked, given back, or dropped when its lease ends. */
 #pragma once
 
+#include "app/burial.h"
 #include "app/catalog.h"
 #include "app/hand.h"
 #include "app/health.h"
@@ -71,6 +72,7 @@ struct worker {
     struct lanes lanes;
     struct batch_limit batch_limit;
     struct suspects suspects;
+    struct burials burials;
     struct lease lease;
     struct marks marks;
     struct progress progress;

@@ -72,6 +72,7 @@ struct orders_unsettled {
     struct uuid other_reservation_id, other_request_id;
 };
 
+#define ORDERS_LETTERS_MAX 256 /* in one call */
 struct orders_dead_letter {
     bool decoded; /* false: no message_id; key is the broker's id (rule 24) */
     struct uuid message_id, request_id, reservation_id;
@@ -107,9 +108,10 @@ struct orders_ops {
     int (*void_message)(struct orders *, const struct ctx *, struct item item,
                         const struct orders_row *message, enum verdict_reason reason,
                         struct orders_inbox *row);
-    /* Inbox QUARANTINED + dead_letters (decoded) or dead_letters only. rc 0 stored (or it is there
-     * already); 1 it was settled before: just ack. */
-    int (*quarantine)(struct orders *, const struct ctx *, const struct orders_dead_letter *dl);
+    /* Inbox QUARANTINED + dead_letters (decoded) or dead_letters only; all n of them or none.
+     * settled[i]: that one was settled before, just ack; else it is stored (or was already). */
+    int (*quarantine)(struct orders *, const struct ctx *, const struct orders_dead_letter *letters,
+                      int n, bool *settled);
     /* Own failures of messages: adds one attempt each, returns the counts (consumer_attempt_log).
      */
     int (*count_attempts)(struct orders *, const struct ctx *, const struct uuid *message_ids,

@@ -325,8 +325,11 @@ static void tombstones_and_quarantine(void **state)
                                     .broker_id = STR("7-1"),
                                     .body = STR("x"),
                                     .reason = STR("attempts")};
-    assert_int_equal(o->ops->quarantine(o, &c, &dl), 0);
-    assert_int_equal(o->ops->quarantine(o, &c, &dl), 0);
+    bool settled;
+    assert_int_equal(o->ops->quarantine(o, &c, &dl, 1, &settled), 0);
+    assert_int_equal(settled, 0);
+    assert_int_equal(o->ops->quarantine(o, &c, &dl, 1, &settled), 0);
+    assert_int_equal(settled, 0);
     assert_int_equal(mem_db_dead_letters(db), 1);
     mem_db_poison(db, &bad[1].message_id, 0);
     assert_int_equal(place(o, item, &bad[1], 1), 0);
@@ -334,12 +337,15 @@ static void tombstones_and_quarantine(void **state)
     mem_db_replay(db, &bad[1].message_id);
     assert_int_equal(place(o, item, &bad[1], 1), 0);
     assert_int_equal(bad[1].outcome, ORDERS_CREATED);
-    assert_int_equal(o->ops->quarantine(o, &c, &dl), 1); /* settled before: just ack */
+    assert_int_equal(o->ops->quarantine(o, &c, &dl, 1, &settled), 0);
+    assert_int_equal(settled, 1); /* settled before: just ack */
     /* Rule 24: no message_id. */
     dl = (struct orders_dead_letter){
         .broker_id = STR("9-1"), .body = STR("?"), .reason = STR("undecodable")};
-    assert_int_equal(o->ops->quarantine(o, &c, &dl), 0);
-    assert_int_equal(o->ops->quarantine(o, &c, &dl), 0);
+    assert_int_equal(o->ops->quarantine(o, &c, &dl, 1, &settled), 0);
+    assert_int_equal(settled, 0);
+    assert_int_equal(o->ops->quarantine(o, &c, &dl, 1, &settled), 0);
+    assert_int_equal(settled, 0);
     assert_int_equal(mem_db_dead_letters(db), 2);
     /* Rule 23: lives that ended without clearing their mark. */
     struct uuid suspect = id(3, 9);

@@ -1,4 +1,6 @@
 """Void, quarantine, replay, attempts, suspects, outbox, reads (rules 9, 20, 23–25)."""
+import uuid
+
 import psycopg
 import pytest
 
@@ -83,6 +85,25 @@ def test_rule24_undecodable_is_kept_once_by_its_broker_id(sale):
     assert sale.scalar(put, sale.activity, 77, "5-1", b"other stream")
     assert sale.scalar("SELECT count(*) FROM dead_letters WHERE activity_id = %s", sale.activity) == 2
     assert sale.scalar("SELECT body FROM dead_letters WHERE activity_id = %s AND sku_id = 2001", sale.activity) == b"\x00\xff"
+
+
+def test_rules24_25_many_are_put_away_at_once(sale):
+    """Known, settled, new, undecodable and twice the same, in one call: each as alone."""
+    sale.item(5)
+    settled, fresh, nil = sale.message(), sale.message(), uuid.UUID(int=0)
+    sale.place([settled])
+    rows = [(settled.message, settled.request, settled.reservation, 1, settled.order, "1-0", b"{}"),
+            (nil, nil, nil, 0, 0, "2-0", b"\x00"), (nil, nil, nil, 0, 0, "3-0", b""), (nil, nil, nil, 0, 0, "2-0", b"\x00"),
+            (fresh.message, fresh.request, fresh.reservation, 2, fresh.order, "4-0", b"{}"),
+            (fresh.message, fresh.request, fresh.reservation, 2, fresh.order, "5-0", b"{}")]
+    columns = [list(c) for c in zip(*rows)]
+    for _ in range(2):
+        found = sale.c.execute(
+            "SELECT ord, stored FROM seckill_quarantine_all(%s, %s, %s::uuid[], %s::uuid[], %s::uuid[], %s, %s, %s, %s, %s, "
+            "%s::int[])", ([sale.activity] * 6, [sale.sku] * 6, *columns, ["broken"] * 6, [1] * 6)).fetchall()
+        assert sorted(found) == [(1, False), (2, True), (3, True), (4, True), (5, True), (6, True)]
+    assert sale.scalar("SELECT count(*) FROM dead_letters WHERE activity_id = %s", sale.activity) == 3
+    assert sale.scalar("SELECT status FROM consumer_inbox WHERE message_id = %s", fresh.message) == "QUARANTINED"
 
 
 def test_attempts_are_counted_per_message(sale):

@@ -198,6 +198,13 @@ void mem_db_put_item(struct mem_db *db, struct item item, int64_t total, int64_t
     pthread_mutex_unlock(&db->mutex);
 }
 
+void mem_db_slow_rows(struct mem_db *db, int64_t row_us)
+{
+    pthread_mutex_lock(&db->mutex);
+    db->row_us = row_us;
+    pthread_mutex_unlock(&db->mutex);
+}
+
 void mem_db_poison(struct mem_db *db, const struct uuid *message_id, int rc)
 {
     pthread_mutex_lock(&db->mutex);

@@ -54,7 +54,7 @@ struct mem_note {
 struct mem_db {
     pthread_mutex_t mutex;
     const struct sched *sched;
-    int64_t call_us;
+    int64_t call_us, row_us;
     int ports;
     struct list inventory, orders, outbox, notes;
     struct map by_user, by_order_id, by_message;

@@ -63,6 +63,18 @@ static int leave(struct orders *port, const struct ctx *ctx, int rc)
     return rc;
 }
 
+/* Rows that take longer than the ctx allows: given up, nothing of them is done. */
+static bool too_slow(struct orders *port, const struct ctx *ctx, int n)
+{
+    struct mem_orders *o = of(port);
+    int64_t took = n * o->db->row_us, left = ctx_left_us(ctx, now_us(o));
+    o->spent_us += took < left ? took : left;
+    if (took < left)
+        return false;
+    pthread_mutex_unlock(&o->db->mutex);
+    return true;
+}
+
 static int op_place(struct orders *o, const struct ctx *ctx, struct item item,
                     struct orders_row *rows, int n, struct orders_timing *timing)
 {
@@ -71,6 +83,8 @@ static int op_place(struct orders *o, const struct ctx *ctx, struct item item,
         return rc;
     if (timing)
         *timing = (struct orders_timing){1, 1, 1, 1};
+    if (too_slow(o, ctx, n))
+        return ERR_UNCERTAIN;
     if (of(o)->fault.kind == MEM_FAULT_TWICE)
         mem_db_place(of(o)->db, item, rows, n);
     return leave(o, ctx, mem_db_place(of(o)->db, item, rows, n));
@@ -164,10 +178,16 @@ static int store_dead_letter(struct mem_db *db, const struct orders_dead_letter 
 }
 
 static int op_quarantine(struct orders *o, const struct ctx *ctx,
-                         const struct orders_dead_letter *dl)
+                         const struct orders_dead_letter *letters, int n, bool *settled)
 {
     int rc = enter(o, ctx, MEM_ORDERS_QUARANTINE);
-    return rc ? rc : leave(o, ctx, store_dead_letter(of(o)->db, dl));
+    if (rc)
+        return rc;
+    if (too_slow(o, ctx, n))
+        return ERR_UNCERTAIN;
+    for (int i = 0; i < n; i++)
+        settled[i] = store_dead_letter(of(o)->db, &letters[i]) == 1;
+    return leave(o, ctx, 0);
 }
 
 static int op_count_attempts(struct orders *o, const struct ctx *ctx, const struct uuid *ids,

@@ -50,6 +50,8 @@ void mem_db_set_expiry(struct mem_db *db, struct item item, int64_t expires_ms);
 /* Every batch with this message fails with rc (ERR_INVALID: its own fault; ERR_UNAVAIL: not) until
  * rc 0 is set. */
 void mem_db_poison(struct mem_db *db, const struct uuid *message_id, int rc);
+/* Each row of place and of quarantine takes so much longer. */
+void mem_db_slow_rows(struct mem_db *db, int64_t row_us);
 /* The outcome of a buyer's cancel, an expiry or a closing: order CANCELLED/CLOSED, sold − 1, one
  * outbox row. rc 0; 1: not active any more. */
 int mem_db_cancel(struct mem_db *db, int64_t order_id, enum verdict_reason reason);

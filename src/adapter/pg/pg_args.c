@@ -11,6 +11,9 @@ enum {
     OID_INT8 = 20,
     OID_INT4 = 23,
     OID_TEXT = 25,
+    OID_BYTEA_ARRAY = 1001,
+    OID_INT4_ARRAY = 1007,
+    OID_TEXT_ARRAY = 1009,
     OID_INT8_ARRAY = 1016,
     OID_VARCHAR = 1043,
     OID_UUID = 2950,
@@ -99,9 +102,9 @@ void pg_add_uuid(struct pg_args *a, const struct uuid *u)
 
 /* The head of a one-dimensional array; its elements follow, each behind its length. NULL without
  * memory. */
-static char *array_head(struct pg_args *a, Oid element, size_t element_size, int n)
+static char *array_head(struct pg_args *a, Oid element, size_t elements_size, int n)
 {
-    size_t size = n > 0 ? 20 + (size_t)n * (4 + element_size) : 12;
+    size_t size = n > 0 ? 20 + (size_t)n * 4 + elements_size : 12;
     char *p = strbuf_reserve(a->buf, size);
     if (!p)
         return NULL;
@@ -119,7 +122,7 @@ static char *array_head(struct pg_args *a, Oid element, size_t element_size, int
 void pg_add_i64s(struct pg_args *a, const int64_t *first, size_t stride, int n)
 {
     begin(a, OID_INT8_ARRAY);
-    char *p = array_head(a, OID_INT8, 8, n);
+    char *p = array_head(a, OID_INT8, (size_t)n * 8, n);
     const char *at = (const char *)first;
     for (int i = 0; p && i < n; i++, at += stride) {
         int64_t v;
@@ -130,10 +133,60 @@ void pg_add_i64s(struct pg_args *a, const int64_t *first, size_t stride, int n)
     end(a);
 }
 
+void pg_add_i32s(struct pg_args *a, const int32_t *first, size_t stride, int n)
+{
+    begin(a, OID_INT4_ARRAY);
+    char *p = array_head(a, OID_INT4, (size_t)n * 4, n);
+    const char *at = (const char *)first;
+    for (int i = 0; p && i < n; i++, at += stride) {
+        int32_t v;
+        memcpy(&v, at, sizeof v);
+        p = put32(p, 4);
+        p = put32(p, (uint32_t)v);
+    }
+    end(a);
+}
+
+static struct str nth(const struct str *first, size_t stride, int i, size_t max)
+{
+    struct str s;
+    memcpy(&s, (const char *)first + (size_t)i * stride, sizeof s);
+    s.len = s.len < max ? s.len : max;
+    return s;
+}
+
+static void add_strs(struct pg_args *a, Oid element, const struct str *first, size_t stride, int n,
+                     size_t max, bool printable)
+{
+    size_t size = 0;
+    for (int i = 0; i < n; i++)
+        size += nth(first, stride, i, max).len;
+    char *p = array_head(a, element, size, n);
+    for (int i = 0; p && i < n; i++) {
+        struct str s = nth(first, stride, i, max);
+        p = put32(p, (uint32_t)s.len);
+        for (size_t at = 0; at < s.len; at++)
+            *p++ = !printable || (s.ptr[at] >= 0x20 && s.ptr[at] < 0x7f) ? s.ptr[at] : '?';
+    }
+    end(a);
+}
+
+void pg_add_byteas(struct pg_args *a, const struct str *first, size_t stride, int n)
+{
+    begin(a, OID_BYTEA_ARRAY);
+    add_strs(a, OID_BYTEA, first, stride, n, SIZE_MAX, false);
+}
+
+void pg_add_texts(struct pg_args *a, const struct str *first, size_t stride, int n)
+{
+    begin(a, OID_TEXT_ARRAY);
+    add_strs(a, OID_TEXT, first, stride, n, PG_TEXT_MAX, true);
+}
+
 void pg_add_uuids(struct pg_args *a, const struct uuid *first, size_t stride, int n)
 {
     begin(a, OID_UUID_ARRAY);
-    char *p = array_head(a, OID_UUID, 16, n);
+    char *p = array_head(a, OID_UUID, (size_t)n * 16, n);
     const char *at = (const char *)first;
     for (int i = 0; p && i < n; i++, at += stride) {
         p = put32(p, 16);

@@ -27,7 +27,14 @@ void pg_add_uuid(struct pg_args *a, const struct uuid *u); /* NULL: SQL's NULL *
 /* A column of an array of structs: the address of the first one's member, and the size of the
  * struct. */
 void pg_add_i64s(struct pg_args *a, const int64_t *first, size_t stride, int n);
+void pg_add_i32s(struct pg_args *a, const int32_t *first, size_t stride, int n);
 void pg_add_uuids(struct pg_args *a, const struct uuid *first, size_t stride, int n);
+void pg_add_byteas(struct pg_args *a, const struct str *first, size_t stride, int n);
+/* Texts for people, from anywhere: PostgreSQL takes neither zero bytes nor broken UTF-8, and a dead
+ * letter must not fail for its explanation. What is not printable becomes '?'; cut at
+ * PG_TEXT_MAX. */
+#define PG_TEXT_MAX 1024
+void pg_add_texts(struct pg_args *a, const struct str *first, size_t stride, int n);
 /* 0; ERR_OVERLOAD when they did not fit the buffer. */
 int pg_args_finish(struct pg_args *a);
 

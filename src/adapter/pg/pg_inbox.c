@@ -68,40 +68,38 @@ int pg_void_message(struct orders *o, const struct ctx *ctx, struct item item,
     return rc;
 }
 
-/* Text for people, from anywhere: PostgreSQL takes neither zero bytes nor broken UTF-8, and a dead
- * letter must not fail for its explanation. */
-static struct str printable(char *dst, size_t cap, struct str s)
-{
-    size_t n = s.len < cap ? s.len : cap;
-    for (size_t i = 0; i < n; i++)
-        dst[i] = s.ptr[i] >= 0x20 && s.ptr[i] < 0x7f ? s.ptr[i] : '?';
-    return (struct str){dst, n};
-}
-
-int pg_quarantine(struct orders *o, const struct ctx *ctx, const struct orders_dead_letter *dl)
+int pg_quarantine(struct orders *o, const struct ctx *ctx, const struct orders_dead_letter *letters,
+                  int n, bool *settled)
 {
     struct pg_conn *c = pg_orders_conn(o);
-    char broker_id[256], reason[1024];
+    const size_t stride = sizeof *letters;
     struct pg_args a;
     pg_args_init(&a, &c->buf);
-    pg_add_i64(&a, dl->item.activity_id);
-    pg_add_i64(&a, dl->item.sku_id);
-    pg_add_uuid(&a, dl->decoded ? &dl->message_id : NULL);
-    pg_add_uuid(&a, dl->decoded ? &dl->request_id : NULL);
-    pg_add_uuid(&a, dl->decoded ? &dl->reservation_id : NULL);
-    pg_add_i64(&a, dl->user_id);
-    pg_add_i64(&a, dl->order_id);
-    pg_add_text(&a, printable(broker_id, sizeof broker_id, dl->broker_id));
-    pg_add_bytes(&a, dl->body);
-    pg_add_text(&a, printable(reason, sizeof reason, dl->reason));
-    pg_add_i32(&a, dl->deliveries);
+    pg_add_i64s(&a, &letters->item.activity_id, stride, n);
+    pg_add_i64s(&a, &letters->item.sku_id, stride, n);
+    pg_add_uuids(&a, &letters->message_id, stride, n);
+    pg_add_uuids(&a, &letters->request_id, stride, n);
+    pg_add_uuids(&a, &letters->reservation_id, stride, n);
+    pg_add_i64s(&a, &letters->user_id, stride, n);
+    pg_add_i64s(&a, &letters->order_id, stride, n);
+    pg_add_texts(&a, &letters->broker_id, stride, n);
+    pg_add_byteas(&a, &letters->body, stride, n);
+    pg_add_texts(&a, &letters->reason, stride, n);
+    pg_add_i32s(&a, &letters->deliveries, stride, n);
     PG_RESULT r = NULL;
-    int rc = pg_conn_query(
-        c, ctx, PG_WRITES,
-        "SELECT seckill_quarantine($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)", &a, "b", &r);
+    int rc = pg_conn_query(c, ctx, PG_WRITES,
+                           "SELECT ord, stored FROM seckill_quarantine_all($1, $2, $3, $4, $5, $6, "
+                           "$7, $8, $9, $10, $11)",
+                           &a, "ib", &r);
     if (rc)
         return rc;
-    if (PQntuples(r) != 1)
+    if (PQntuples(r) != n)
         return ERR_INTERNAL;
-    return pg_bool(r, 0, 0) ? 0 : 1;
+    for (int i = 0; i < n; i++) {
+        int ord = pg_i32(r, i, 0);
+        if (ord < 1 || ord > n)
+            return ERR_INTERNAL;
+        settled[ord - 1] = !pg_bool(r, i, 1);
+    }
+    return 0;
 }

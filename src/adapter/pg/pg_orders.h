@@ -29,7 +29,8 @@ int pg_inbox(struct orders *o, const struct ctx *ctx, const struct uuid *message
 int pg_void_message(struct orders *o, const struct ctx *ctx, struct item item,
                     const struct orders_row *message, enum verdict_reason reason,
                     struct orders_inbox *row);
-int pg_quarantine(struct orders *o, const struct ctx *ctx, const struct orders_dead_letter *dl);
+int pg_quarantine(struct orders *o, const struct ctx *ctx, const struct orders_dead_letter *letters,
+                  int n, bool *settled);
 
 /* pg_attempts.c */
 int pg_count_attempts(struct orders *o, const struct ctx *ctx, const struct uuid *message_ids,

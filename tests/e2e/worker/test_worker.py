@@ -119,6 +119,55 @@ def test_a_message_that_aborts_the_worker_every_time(sale):
     s.audit(len(s.users) - 1, dead=1)
 
 
+def test_slow_rows_come_through_at_their_speed(sale):
+    """Each row takes PostgreSQL 100 ms: orders come all the time, none goes round, none is taken for a suspect."""
+    s = sale(200)
+    s.sql.execute(f"""CREATE FUNCTION slow_{s.sku}() RETURNS trigger LANGUAGE plpgsql AS
+        'BEGIN IF NEW.sku_id = {s.sku} THEN PERFORM pg_sleep(0.1); END IF; RETURN NEW; END'""")
+    s.sql.execute(f"CREATE TRIGGER slow_{s.sku} BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION slow_{s.sku}()")
+    try:
+        s.reserve(range(1, 81))
+        with Worker(s, **{"queue.lease": "10s", "worker.lease_margin": "2s"}) as w:
+            wait_for("the first order", lambda: s.orders() > 0, 10)
+            start, last, done, stall = time.monotonic(), time.monotonic(), s.orders(), 0
+            while done < 80:
+                now = s.orders()
+                stall, last, done = max(stall, time.monotonic() - last), time.monotonic() if now > done else last, now
+                assert time.monotonic() - start < 20
+                time.sleep(0.02)
+            assert stall < 1.5
+            s.wait_settled()
+            assert w.metric('seckill_mq_delivery_attempt{bucket="2-3"}') == 0
+            assert w.metric("seckill_suspects_total") == 0
+            assert w.metric("seckill_worker_batch_limit") < 16
+            assert w.terminate() == 0
+    finally:
+        s.sql.execute(f"DROP FUNCTION slow_{s.sku} CASCADE")
+    assert s.one("SELECT count(*) FROM consumer_attempt_log") == 0
+    s.audit(80)
+
+
+def test_healthy_ones_behind_garbage(sale):
+    """Rule 24: what a bad deployment left behind is put away quickly, each once, and said once a second."""
+    s = sale(100)
+    pipe = s.redis.pipeline(transaction=False)
+    for i in range(2000):
+        pipe.xadd(s.tag + "events", {"b": f"garbage {i}"})
+    pipe.execute()
+    s.reserve(range(1, 6))
+    with Worker(s) as w:
+        said = w.log.tell()
+        wait_for("the orders behind", lambda: s.orders() == 5, 5)
+        s.wait_settled()
+        assert w.terminate() == 0
+        log = open(w.log_path, encoding="utf-8")
+        log.seek(said)
+        assert log.read().count("message quarantined") < 10
+    assert s.dead_letters() == 2000
+    s.dead_letters = lambda: 0  # they hold no unit
+    s.audit(5)
+
+
 def test_terminated_under_load(sale):
     """What was in hand is finished, the rest is left to the next life; nothing is delivered twice."""
     s = sale(3000)

@@ -207,7 +207,9 @@ void fixture_quarantine(struct fixture *f, int64_t user, unsigned key)
                                     .reason = STR("test")};
     struct ctx ctx;
     ctx_init(&ctx, NULL, CTX_NO_DEADLINE);
-    assert_int_equal(f->orders->ops->quarantine(f->orders, &ctx, &dl), 0);
+    bool settled;
+    assert_int_equal(f->orders->ops->quarantine(f->orders, &ctx, &dl, 1, &settled), 0);
+    assert_false(settled);
     mem_orders_take_us(f->orders);
 }
 

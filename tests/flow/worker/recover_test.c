@@ -102,7 +102,8 @@ static void quarantine(struct world *x, int64_t user)
                                     .broker_id = STR("x"),
                                     .body = STR("x"),
                                     .reason = STR("test")};
-    assert_int_equal(o->ops->quarantine(o, &ctx, &dl), 0);
+    bool settled;
+    assert_int_equal(o->ops->quarantine(o, &ctx, &dl, 1, &settled), 0);
     mem_orders_free(o);
 }
 

@@ -82,10 +82,12 @@ static int void_message(struct orders *o, const struct ctx *ctx, struct item ite
     return rc;
 }
 
-static int quarantine(struct orders *o, const struct ctx *ctx, const struct orders_dead_letter *dl)
+static int quarantine(struct orders *o, const struct ctx *ctx,
+                      const struct orders_dead_letter *letters, int n, bool *settled)
 {
-    int rc = orders_under->quarantine(o, ctx, dl);
-    say_n("quarantine", (int)dl->user_id, rc);
+    int rc = orders_under->quarantine(o, ctx, letters, n, settled);
+    for (int i = 0; i < n; i++)
+        say_n("quarantine", (int)letters[i].user_id, rc);
     return rc;
 }
 

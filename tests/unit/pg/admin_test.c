@@ -84,8 +84,9 @@ static void test_rule25_dead_letters(void **state)
                                      .body = STR("\x00\x01"),
                                      .reason = STR("not JSON"),
                                      .deliveries = 1};
-    assert_int_equal(o->ops->quarantine(o, &ctx, &dl), 0);
-    assert_int_equal(o->ops->quarantine(o, &ctx, &raw), 0);
+    bool settled;
+    assert_int_equal(o->ops->quarantine(o, &ctx, &dl, 1, &settled), 0);
+    assert_int_equal(o->ops->quarantine(o, &ctx, &raw, 1, &settled), 0);
     struct pg_dead_letter list[4], one;
     int n = 4;
     assert_int_equal(pg_dead_letters_list(fixture_pg.conninfo, 0, list, &n, err, sizeof err), 0);

@@ -36,6 +36,30 @@ static void test_columns_are_taken_with_their_stride(void **state)
     strbuf_deinit(&buf);
 }
 
+static void test_texts_are_made_printable(void **state)
+{
+    (void)state;
+    static char longer[PG_TEXT_MAX + 1];
+    memset(longer, 'x', sizeof longer);
+    struct str s[3] = {STR("a\xff\x01"
+                           "b"),
+                       {NULL, 0},
+                       {longer, sizeof longer}};
+    struct strbuf buf;
+    strbuf_init(&buf, 8192);
+    struct pg_args a;
+    pg_args_init(&a, &buf);
+    pg_add_texts(&a, s, sizeof s[0], 3);
+    pg_add_byteas(&a, s, sizeof s[0], 3);
+    assert_int_equal(pg_args_finish(&a), 0);
+    assert_int_equal(a.lengths[0], 20 + 3 * 4 + 4 + PG_TEXT_MAX);
+    static const char first[] = {0, 0, 0, 4, 'a', '?', '?', 'b', 0, 0, 0, 0};
+    assert_memory_equal(a.values[0] + 20, first, sizeof first);
+    assert_int_equal(a.lengths[1], 20 + 3 * 4 + 4 + (int)sizeof longer);
+    assert_memory_equal(a.values[1] + 24, s[0].ptr, 4);
+    strbuf_deinit(&buf);
+}
+
 static void test_empty_arrays_have_no_dimension(void **state)
 {
     (void)state;
@@ -88,6 +112,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_columns_are_taken_with_their_stride),
+        cmocka_unit_test(test_texts_are_made_printable),
         cmocka_unit_test(test_empty_arrays_have_no_dimension),
         cmocka_unit_test(test_too_much_is_refused),
         cmocka_unit_test(test_rule20_sqlstates),

@@ -292,8 +292,11 @@ static void test_rules_24_25_quarantine(void **state)
         .deliveries = 9,
     };
     struct ctx ctx = fixture_ctx(5000000);
-    assert_int_equal(o->ops->quarantine(o, &ctx, &dl), 0);
-    assert_int_equal(o->ops->quarantine(o, &ctx, &dl), 0);
+    bool settled;
+    assert_int_equal(o->ops->quarantine(o, &ctx, &dl, 1, &settled), 0);
+    assert_int_equal(settled, 0);
+    assert_int_equal(o->ops->quarantine(o, &ctx, &dl, 1, &settled), 0);
+    assert_int_equal(settled, 0);
     assert_int_equal(place(item, &row, 1), 0);
     assert_int_equal(row.outcome, ORDERS_QUARANTINED);
     struct orders_inbox in;
@@ -301,7 +304,8 @@ static void test_rules_24_25_quarantine(void **state)
     assert_string_equal(in.status, "QUARANTINED");
     assert_int_equal(o->ops->void_message(o, &ctx, item, &row, REASON_GIVEN_UP, &in), 0);
     assert_int_equal(in.verdict.reason, REASON_GIVEN_UP);
-    assert_int_equal(o->ops->quarantine(o, &ctx, &dl), 1); /* settled: just ack */
+    assert_int_equal(o->ops->quarantine(o, &ctx, &dl, 1, &settled), 0);
+    assert_int_equal(settled, 1); /* settled: just ack */
 
     static char junk[100000];
     struct orders_dead_letter raw = {.item = item,
@@ -309,13 +313,33 @@ static void test_rules_24_25_quarantine(void **state)
                                      .body = {junk, sizeof junk},
                                      .reason = STR("not JSON"),
                                      .deliveries = 1};
-    assert_int_equal(o->ops->quarantine(o, &ctx, &raw), 0);
+    assert_int_equal(o->ops->quarantine(o, &ctx, &raw, 1, &settled), 0);
+    assert_int_equal(settled, 0);
     char sql[256];
     snprintf(sql, sizeof sql,
              "SELECT octet_length(body) FROM dead_letters WHERE activity_id = %ld AND message_id "
              "IS NULL",
              (long)item.activity_id);
     assert_int_equal(fixture_number(sql), sizeof junk);
+
+    /* Many at once: the one that was settled before, and the others. */
+    struct orders_dead_letter many[ORDERS_LETTERS_MAX];
+    bool each[ORDERS_LETTERS_MAX];
+    char ids[ORDERS_LETTERS_MAX][16];
+    for (int i = 0; i < ORDERS_LETTERS_MAX; i++) {
+        snprintf(ids[i], sizeof ids[i], "8-%d", i);
+        many[i] = raw;
+        many[i].broker_id = str_of(ids[i]);
+        many[i].body.len = (size_t)i;
+    }
+    many[7] = dl;
+    assert_int_equal(o->ops->quarantine(o, &ctx, many, ORDERS_LETTERS_MAX, each), 0);
+    for (int i = 0; i < ORDERS_LETTERS_MAX; i++)
+        assert_int_equal(each[i], i == 7);
+    snprintf(sql, sizeof sql,
+             "SELECT count(*) FROM dead_letters WHERE activity_id = %ld AND message_id IS NULL",
+             (long)item.activity_id);
+    assert_int_equal(fixture_number(sql), ORDERS_LETTERS_MAX);
 }
 
 static void test_attempts_and_suspects(void **state)
