@@ -143,10 +143,12 @@ static void test_warmed_items(void **state)
     (void)state;
     char err[256], sql[160];
     struct item items[4], got[64];
+    int64_t mark;
     for (int i = 0; i < 4; i++) {
         items[i] = fixture_item(1);
         if (i > 0)
-            assert_int_equal(pg_mark_warmed(fixture_pg.conninfo, items[i], err, sizeof err), 0);
+            assert_int_equal(pg_mark_warmed(fixture_pg.conninfo, items[i], &mark, err, sizeof err),
+                             0);
     }
     snprintf(sql, sizeof sql,
              "UPDATE activities SET starts_at = '2001-01-01', ends_at = '2001-01-02', expires_at = "
