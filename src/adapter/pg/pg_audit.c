@@ -62,12 +62,21 @@ int pg_audit_inventory(struct pg_audit *a, struct pg_audit_inventory *out)
 {
     PG_RESULT r = NULL;
     pg_audit_args(a);
-    int rc = pg_audit_query(
-        a,
-        "SELECT total_stock::bigint, sold_stock::bigint, (SELECT count(*) FROM dead_letters "
-        "WHERE replayed_at IS NULL AND voided_at IS NULL AND (activity_id, sku_id) IN (($1, $2), "
-        "(0, 0))) FROM seckill_inventory WHERE " PG_AUDIT_OF_ITEM,
-        "qqq", &r);
+    int rc = pg_audit_query(a,
+                            "SELECT i.total_stock::bigint, i.sold_stock::bigint, i.epoch, "
+                            "i.seq, " PG_MS("a.starts_at") ", " PG_MS("a.ends_at") ", " PG_MS(
+                                "a.expires_at") ", " PG_MS("a.closed_at") ", (SELECT count(*) FROM "
+                                                                          "dead_letters "
+                                                                          "WHERE replayed_at IS "
+                                                                          "NULL AND voided_at IS "
+                                                                          "NULL AND (activity_id, "
+                                                                          "sku_id) IN (($1, $2), "
+                                                                          "(0, 0))) FROM "
+                                                                          "seckill_inventory i "
+                                                                          "JOIN activities a USING "
+                                                                          "(activity_id, sku_id) "
+                                                                          "WHERE " PG_AUDIT_OF_ITEM,
+                            "qqqqqqqqq", &r);
     if (rc)
         return rc;
     if (PQntuples(r) != 1) {
@@ -75,7 +84,15 @@ int pg_audit_inventory(struct pg_audit *a, struct pg_audit_inventory *out)
                  (long long)a->item.activity_id, (long long)a->item.sku_id);
         return ERR_NOTFOUND;
     }
-    *out = (struct pg_audit_inventory){pg_i64(r, 0, 0), pg_i64(r, 0, 1), pg_i64(r, 0, 2)};
+    *out = (struct pg_audit_inventory){.total = pg_i64(r, 0, 0),
+                                       .sold = pg_i64(r, 0, 1),
+                                       .epoch = pg_i64(r, 0, 2),
+                                       .seq = pg_i64(r, 0, 3),
+                                       .starts_ms = pg_i64(r, 0, 4),
+                                       .ends_ms = pg_i64(r, 0, 5),
+                                       .expires_ms = pg_i64(r, 0, 6),
+                                       .closed_ms = pg_i64(r, 0, 7),
+                                       .dead_letters = pg_i64(r, 0, 8)};
     return 0;
 }
 
@@ -169,14 +186,18 @@ int pg_audit_unsettled(struct pg_audit *a,
 {
     PG_RESULT r = NULL;
     pg_audit_args(a);
-    int rc = pg_audit_query(a,
-                            "SELECT user_id, request_id, give_back FROM outbox "
-                            "WHERE settled_at IS NULL AND " PG_AUDIT_OF_ITEM,
-                            "qub", &r);
+    int rc = pg_audit_query(
+        a,
+        "SELECT user_id, request_id, give_back, message_id, " PG_MS(
+            "clock_timestamp() - created_at") " FROM outbox "
+                                              "WHERE settled_at IS NULL AND " PG_AUDIT_OF_ITEM,
+        "qubuq", &r);
     for (int i = 0; rc == 0 && i < PQntuples(r); i++) {
         struct pg_audit_unsettled u = {.user_id = pg_i64(r, i, 0),
                                        .request_id = pg_uuid(r, i, 1),
-                                       .give_back = pg_bool(r, i, 2)};
+                                       .give_back = pg_bool(r, i, 2),
+                                       .message_id = pg_uuid(r, i, 3),
+                                       .age_ms = pg_i64(r, i, 4)};
         if ((rc = on_row(arg, &u)) < 0)
             fail(a, rc, err_name(rc));
     }

@@ -17,6 +17,8 @@ const char *pg_audit_error(const struct pg_audit *a);
 
 struct pg_audit_inventory {
     int64_t total, sold;
+    int64_t epoch, seq;                                /* seq: the highest of this epoch */
+    int64_t starts_ms, ends_ms, expires_ms, closed_ms; /* closed: 0: not */
     int64_t dead_letters; /* neither replayed nor voided; those of no item, too */
 };
 int pg_audit_inventory(struct pg_audit *a, struct pg_audit_inventory *out); /* ERR_NOTFOUND */
@@ -43,8 +45,8 @@ int pg_audit_inbox(struct pg_audit *a,
 
 /* What Redis has not heard yet. */
 struct pg_audit_unsettled {
-    int64_t user_id;
-    struct uuid request_id;
+    int64_t user_id, age_ms;
+    struct uuid message_id, request_id;
     bool give_back; /* the unit returns to Redis */
 };
 int pg_audit_unsettled(struct pg_audit *a,

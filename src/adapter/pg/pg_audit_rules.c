@@ -74,12 +74,72 @@ static const struct statement statements[] = {
                   " AND event_type IN ('ORDER_CREATED', 'RESERVATION_SETTLED', "
                   "'RESERVATION_REJECTED')) m GROUP BY message_id "
                   "HAVING bool_or(settled) AND sum(told) <> 1"},
+    {PG_AUDIT_I4,
+     "SELECT format('reservation %s: the ledger gave a unit back as %s of order %s, which is not "
+     "there', l.reservation_id, l.kind, l.order_id) FROM stock_ledger l WHERE " OF_ITEM
+     " AND l.kind IN ('CANCEL', 'EXPIRE', 'CLOSE') AND NOT EXISTS (SELECT 1 FROM orders o WHERE "
+     "o.order_id = l.order_id AND o.reservation_id = l.reservation_id)"},
+
+    /* What an order, its message and what was told about it say of the same thing. */
+    {PG_AUDIT_I4, "SELECT format('order %s: its message %s says user %s, request %s, reservation "
+                  "%s', o.order_id, i.message_id, i.user_id, i.request_id, i.reservation_id) "
+                  "FROM orders o JOIN consumer_inbox i ON i.consumer_group = " GROUP
+                  " AND i.message_id = o.message_id AND i.status = 'COMPLETED' WHERE "
+                  "o.activity_id = $1 AND o.sku_id = $2 AND (i.user_id, i.request_id, "
+                  "i.reservation_id, i.activity_id, i.sku_id) <> (o.user_id, o.request_id, "
+                  "o.reservation_id, o.activity_id, o.sku_id)"},
+    /* The order that stands for another message is of the same reservation or key (rule 19). */
+    {PG_AUDIT_I4, "SELECT format('message %s is completed with order %s, which is of another "
+                  "request', i.message_id, i.order_id) FROM consumer_inbox i JOIN orders o ON "
+                  "o.order_id = i.order_id AND o.message_id <> i.message_id WHERE "
+                  "i.activity_id = $1 AND i.sku_id = $2 AND i.status = 'COMPLETED' AND NOT "
+                  "((o.user_id, o.activity_id, o.sku_id) = (i.user_id, $1, $2) AND "
+                  "(o.reservation_id = i.reservation_id OR o.request_id = i.request_id))"},
+    {PG_AUDIT_I4, "SELECT format('message %s names order %s, which is not of its buyer', "
+                  "i.message_id, i.other_order_id) FROM consumer_inbox i WHERE " OF_ITEM
+                  " AND i.other_order_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM orders o WHERE "
+                  "o.order_id = i.other_order_id AND o.user_id = i.user_id AND o.activity_id = $1 "
+                  "AND o.sku_id = $2)"},
+    /* A row of the outbox is of its time: the order may have been closed since. */
+    {PG_AUDIT_I4,
+     "SELECT format('message %s: outbox row %s (%s) does not say what was decided', b.message_id, "
+     "b.outbox_id, b.event_type) FROM outbox b "
+     "LEFT JOIN consumer_inbox i ON i.consumer_group = " GROUP " AND i.message_id = b.message_id "
+     "LEFT JOIN orders o ON o.order_id = i.order_id "
+     "LEFT JOIN orders p ON p.order_id = b.other_order_id "
+     "WHERE b.activity_id = $1 AND b.sku_id = $2 AND b.event_type IN ('ORDER_CREATED', "
+     "'RESERVATION_SETTLED', 'RESERVATION_REJECTED') AND NOT COALESCE("
+     "(b.user_id, b.request_id, b.reservation_id) = (i.user_id, i.request_id, i.reservation_id) "
+     "AND (i.activity_id, i.sku_id) = ($1, $2) "
+     "AND b.other_order_id IS NOT DISTINCT FROM i.other_order_id "
+     "AND b.other_reservation_id IS NOT DISTINCT FROM p.reservation_id "
+     "AND b.other_request_id IS NOT DISTINCT FROM p.request_id "
+     "AND b.state = seckill_state(b.reason) AND CASE b.event_type "
+     "WHEN 'ORDER_CREATED' THEN i.status = 'COMPLETED' AND b.order_id = i.order_id AND "
+     "b.reason = '' AND NOT b.give_back "
+     "WHEN 'RESERVATION_SETTLED' THEN i.status = 'COMPLETED' AND b.reason IN ('', "
+     "seckill_order_reason(o.status, o.closed_reason)) AND "
+     "b.give_back = (b.reason <> '' OR o.reservation_id <> i.reservation_id) "
+     "ELSE i.status = 'REJECTED' AND b.reason = i.last_error_code AND "
+     "b.give_back = (b.reason <> 'PG_STOCK_EXHAUSTED') END, false)"},
+    {PG_AUDIT_I4,
+     "SELECT format('order %s: outbox row %s (%s) does not say what was decided', b.order_id, "
+     "b.outbox_id, b.event_type) FROM outbox b LEFT JOIN orders o ON o.order_id = b.order_id "
+     "WHERE b.activity_id = $1 AND b.sku_id = $2 AND b.event_type = 'ORDER_CANCELLED' AND NOT "
+     "COALESCE((b.user_id, b.request_id, b.reservation_id) = (o.user_id, o.request_id, "
+     "o.reservation_id) AND (o.activity_id, o.sku_id) = ($1, $2) AND o.status IN ('CANCELLED', "
+     "'CLOSED') AND b.reason = seckill_order_reason(o.status, o.closed_reason) AND "
+     "b.state = seckill_state(b.reason) AND b.give_back, false)"},
 
     {PG_AUDIT_I5,
      "SELECT format('the ledger says that %s are free, total_stock - sold_stock is %s', l.free, "
      "i.total_stock - i.sold_stock) FROM seckill_inventory i, (SELECT COALESCE(sum(delta), 0) AS "
      "free FROM stock_ledger WHERE " OF_ITEM ") l WHERE i." OF_ITEM
      " AND l.free <> i.total_stock - i.sold_stock"},
+    /* There are no segments yet that units could be transferred between (rule 39). */
+    {PG_AUDIT_I5, "SELECT format('reservation %s: %s units moved as %s, for nobody', "
+                  "reservation_id, delta, kind) FROM stock_ledger WHERE " OF_ITEM
+                  " AND kind NOT IN ('TOTAL', 'ORDER', 'CANCEL', 'EXPIRE', 'CLOSE')"},
 
     {PG_AUDIT_SEED_ONE_ORDER,
      "SELECT format('%s:%s user %s', activity_id, sku_id, user_id) FROM orders WHERE status IN "
@@ -98,7 +158,7 @@ static const struct statement statements[] = {
 static int check(struct pg_audit *a, const struct statement *s, int max,
                  void (*on_name)(void *arg, struct str name), void *arg, int64_t *unnamed)
 {
-    char sql[2048];
+    char sql[4096];
     PG_RESULT r = NULL;
     snprintf(sql, sizeof sql,
              "SELECT count(*) OVER (), name FROM (%s) AS bad (name) ORDER BY name LIMIT %d", s->sql,

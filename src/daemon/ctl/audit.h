@@ -8,6 +8,7 @@
 
 #define AUDIT_NAMED 20 /* offenders that are named; the rest are counted */
 #define AUDIT_NAME 200
+#define AUDIT_UNSETTLED_MS 60000 /* Redis hears of a verdict within seconds; this is a fault */
 
 enum audit_check_id {
     AUDIT_I1,
@@ -31,6 +32,17 @@ struct audit_check {
     char note[AUDIT_NAME]; /* what was counted */
 };
 
+/* The keys of an item, beside its records. */
+enum audit_key {
+    AUDIT_KEY_META,
+    AUDIT_KEY_STOCK,
+    AUDIT_KEY_BUYERS,
+    AUDIT_KEY_PENDING,
+    AUDIT_KEY_EVENTS,
+    AUDIT_KEYS
+};
+extern const char *const audit_keys[AUDIT_KEYS];
+
 /* Sums and sizes, as they were read. */
 struct audit_counts {
     /* history */
@@ -41,6 +53,9 @@ struct audit_counts {
     /* Redis */
     int64_t records, pending, buyers;
     struct stock_item_info info;
+    int64_t key_expires_ms[AUDIT_KEYS]; /* -1: never, -2: there is no such key */
+    int64_t max_seq;                    /* of the records of the item's epoch */
+    struct pg_audit_inventory pg;
 };
 
 struct audit {
@@ -48,6 +63,7 @@ struct audit {
     struct pg_audit *pg;
     struct item item;
     bool has_history;
+    bool waited_in_vain; /* --wait is over, and something is still on its way */
     struct audit_model model;
     struct audit_counts counts;
     struct audit_check checks[AUDIT_CHECKS];
@@ -68,3 +84,11 @@ int audit_pg_waiting(struct audit *a, int64_t *unsettled, int64_t *quarantined);
 
 /* The checks over the model. */
 void audit_check_model(struct audit *a);
+/* The part of I7 that is about how Redis keeps the item: meta, records, expiries. */
+void audit_check_kept(struct audit *a);
+
+/* "user 7, request 0190…": how an offender is named. */
+struct audit_name {
+    char z[80];
+};
+struct audit_name audit_name(const struct audit *a, uint32_t request);

@@ -16,18 +16,14 @@ void audit_broken(struct audit *a, enum audit_check_id id, const char *fmt, ...)
     k->broken++;
 }
 
-/* "user 7, request 0190…": how an offender is named. */
-struct name {
-    char z[80];
-};
-static struct name name_of(const struct audit *a, uint32_t request)
+struct audit_name audit_name(const struct audit *a, uint32_t request)
 {
     const struct audit_request *r = &a->model.requests[request];
-    struct name n;
+    struct audit_name n;
     snprintf(n.z, sizeof(n.z), "user %lld, request %s", (long long)r->user, uuid_text(&r->key).z);
     return n;
 }
-#define NAME(a, request) (name_of(a, request).z)
+#define NAME(a, request) (audit_name(a, request).z)
 #define STATE(v) STR_ARG(verdict_state_name((v).state))
 
 /* --- I3: every acceptance ends, and nobody is left in between --- */
@@ -70,9 +66,9 @@ static void check_i3(struct audit *a)
 static void check_entries(struct audit *a, const struct audit_stored *s)
 {
     const char *name = NULL;
-    struct name n;
+    struct audit_name n;
     if (s->bad_record || s->pending || s->buyer || s->record) {
-        n = name_of(a, s->request);
+        n = audit_name(a, s->request);
         name = n.z;
     }
     if (s->bad_record)
@@ -88,6 +84,13 @@ static void check_entries(struct audit *a, const struct audit_stored *s)
     if (s->buyer && !stands)
         audit_broken(a, AUDIT_I5, "%s: buyers has them with reservation %s, which holds no unit",
                      name, uuid_text(&s->buyer_reservation).z);
+    /* It is what the buyer hears of "your order": the truth of it, which is not Redis's own. */
+    int64_t order_id = s->order && uuid_eq(&s->buyer_reservation, &s->order_reservation)
+                           ? s->order_id
+                           : s->record_order_id;
+    if (s->buyer && stands && s->buyer_order_id != order_id)
+        audit_broken(a, AUDIT_I5, "%s: buyers has them with order %lld, it is order %lld", name,
+                     (long long)s->buyer_order_id, (long long)order_id);
     if (!s->buyer && audit_holds(s) && !s->returning)
         audit_broken(a, AUDIT_I5, "%s: holds a unit and is not in buyers", name);
 }
@@ -169,10 +172,16 @@ static void check_i6(struct audit *a)
     }
     for (uint32_t i = 0; i < a->model.n_stored; i++)
         check_asked(a, &a->model.stored[i]);
-    for (uint32_t i = 0; i < a->model.n_requests; i++)
+    int64_t unanswered = 0;
+    for (uint32_t i = 0; i < a->model.n_requests; i++) {
         check_told(a, i);
-    snprintf(a->checks[AUDIT_I6].note, AUDIT_NAME, "%lld orders, %lld requests sent",
-             (long long)a->counts.orders, (long long)a->counts.invoked);
+        unanswered += a->model.requests[i].open;
+        if (a->model.requests[i].unasked)
+            audit_broken(a, AUDIT_I6, "%s: was answered more often than it asked", NAME(a, i));
+    }
+    snprintf(a->checks[AUDIT_I6].note, AUDIT_NAME,
+             "%lld orders, %lld requests sent, %lld of them without an end",
+             (long long)a->counts.orders, (long long)a->counts.invoked, (long long)unanswered);
 }
 
 /* --- I7: both sides say the same, and no answer takes another one back --- */
@@ -193,6 +202,10 @@ static void check_verdict(struct audit *a, const struct audit_stored *s)
             "%s: is " STR_FMT " " STR_FMT " in Redis, " STR_FMT " " STR_FMT " in PostgreSQL",
             NAME(a, s->request), STATE(s->verdict), STR_ARG(verdict_reason_name(s->verdict.reason)),
             STATE(s->inbox_verdict), STR_ARG(verdict_reason_name(s->inbox_verdict.reason)));
+    else if (!uuid_eq(&s->record_message, &s->inbox_message))
+        audit_broken(a, AUDIT_I7, "%s: its message is %s in Redis, %s in PostgreSQL",
+                     NAME(a, s->request), uuid_text(&s->record_message).z,
+                     uuid_text(&s->inbox_message).z);
     else if (s->verdict.state == VERDICT_SUCCEEDED && s->order == AUDIT_ACTIVE &&
              s->order_id != s->record_order_id)
         audit_broken(a, AUDIT_I7, "%s: is order %lld in Redis, order %lld in PostgreSQL",
@@ -202,6 +215,7 @@ static void check_verdict(struct audit *a, const struct audit_stored *s)
 static void check_i7(struct audit *a)
 {
     int64_t compared = 0;
+    audit_check_kept(a);
     for (uint32_t i = 0; i < a->model.n_stored; i++) {
         check_verdict(a, &a->model.stored[i]);
         compared += a->model.stored[i].record;
@@ -216,6 +230,10 @@ static void check_i7(struct audit *a)
             audit_broken(a, AUDIT_I7, "%s: two acceptances with different ids", NAME(a, i));
         if (r->refused_after && !over)
             audit_broken(a, AUDIT_I7, "%s: was refused after it was accepted", NAME(a, i));
+        if (s && !over && !r->accepted && r->asked > 0 && r->refused >= r->asked &&
+            (s->order || audit_holds(s)))
+            audit_broken(a, AUDIT_I7, "%s: was refused each time, and has order %lld", NAME(a, i),
+                         (long long)(s->order ? s->order_id : s->record_order_id));
     }
     snprintf(a->checks[AUDIT_I7].note, AUDIT_NAME, "%lld records compared", (long long)compared);
 }

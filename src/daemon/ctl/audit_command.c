@@ -72,7 +72,9 @@ static int wait_quiet(struct audit *a, int64_t wait_us)
             ctl_sleep(a->c, AWAY_US);
             continue;
         }
-        if ((info.pending <= quarantined && unsettled == 0) || clock_mono_us() >= give_up_us)
+        bool over = clock_mono_us() >= give_up_us;
+        a->waited_in_vain = over && unsettled > 0;
+        if (over || (info.pending <= quarantined && unsettled == 0))
             return 0;
         ctl_sleep(a->c, PAUSE_US);
     }

@@ -43,7 +43,12 @@ static void take(struct audit *a, struct audit_request *r, const struct history_
         a->counts.invoked++;
         return;
     }
-    r->open -= r->open > 0;
+    /* Each invocation has one end at most, and the client wrote both in its own order. */
+    if (r->open > 0)
+        r->open--;
+    else
+        r->unasked = true;
+    r->refused += e->type == HISTORY_FAIL;
     if (e->type == HISTORY_OK) {
         take_accepted(a, r, e);
     } else if (e->type == HISTORY_FAIL && forbids(e->code)) {

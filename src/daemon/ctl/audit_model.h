@@ -18,7 +18,9 @@ struct audit_request {
     uint32_t asked; /* invocations */
     uint32_t open;  /* not answered yet, at this place of the history */
     uint32_t early; /* refusals that may still belong to invocations before the first acceptance */
+    uint32_t refused; /* invocations that ended with a certain refusal */
     bool accepted, contradicts, refused_after;
+    bool unasked;     /* more answers than invocations */
     int64_t order_id; /* of the first acceptance */
     struct uuid reservation_id;
     int64_t told_order_id; /* a duplicate: of the order that the buyer was told to have; 0: none */
@@ -35,7 +37,9 @@ struct audit_stored {
     bool bad_record; /* there, but not readable */
     enum reservation_status status;
     struct verdict verdict;
-    int64_t record_order_id;
+    bool bad_rank; /* of the record: not its state's */
+    int64_t epoch, seq, record_order_id, buyer_order_id;
+    int64_t expires_ms; /* of the record; -1: never, 0: not known (gone meanwhile) */
     struct uuid record_reservation, record_message, buyer_reservation;
     /* PostgreSQL: the order of this key. */
     enum audit_order order;

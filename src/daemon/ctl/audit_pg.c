@@ -70,6 +70,12 @@ static int on_unsettled(void *arg, const struct pg_audit_unsettled *u)
     struct audit_stored *s = audit_stored(&a->model, u->user_id, &u->request_id);
     if (!s)
         return ERR_OVERLOAD;
+    if (u->age_ms >= AUDIT_UNSETTLED_MS || a->waited_in_vain)
+        audit_broken(a, AUDIT_I3,
+                     "user %lld, request %s: message %s is settled in PostgreSQL, "
+                     "Redis was not told for %lld s",
+                     (long long)u->user_id, uuid_text(&u->request_id).z,
+                     uuid_text(&u->message_id).z, (long long)u->age_ms / 1000);
     s->unsettled = true;
     s->returning |= u->give_back;
     a->counts.unsettled++;
@@ -90,6 +96,7 @@ int audit_read_pg(struct audit *a)
     n->unsettled = 0;
     int rc = pg_audit_inventory(a->pg, &inventory);
     if (rc == 0) {
+        n->pg = inventory;
         n->total = inventory.total;
         n->sold = inventory.sold;
         n->dead_letters = inventory.dead_letters;

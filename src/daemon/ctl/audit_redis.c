@@ -14,14 +14,14 @@
 #define KEY_MAX 192
 #define TURN_US (INT64_C(30) * 1000 * 1000)
 
-enum fetch { FETCH_KEYS, FETCH_RECORD, FETCH_BUYERS, FETCH_PENDING };
+enum fetch { FETCH_KEYS, FETCH_RECORD, FETCH_EXPIRY, FETCH_BUYERS, FETCH_PENDING };
 
 struct fetcher;
 struct call {
     struct redis_call call;
     struct fetcher *f;
     enum fetch what;
-    char key[KEY_MAX]; /* FETCH_RECORD */
+    char key[KEY_MAX]; /* FETCH_RECORD, FETCH_EXPIRY */
     struct call *next;
 };
 
@@ -49,7 +49,8 @@ static void on_encode(struct redis_call *rc, struct redis_writer *w)
         redis_put(w, str_of(f->pattern));
         break;
     case FETCH_RECORD:
-        redis_put(w, STR("HGETALL"));
+    case FETCH_EXPIRY:
+        redis_put(w, k->what == FETCH_RECORD ? STR("HGETALL") : STR("PEXPIRETIME"));
         redis_put(w, str_of(k->key));
         return;
     case FETCH_BUYERS:
@@ -65,8 +66,11 @@ static void on_encode(struct redis_call *rc, struct redis_writer *w)
 
 static void submit(struct call *k, enum fetch what)
 {
-    static const int args[] = {
-        [FETCH_KEYS] = 6, [FETCH_RECORD] = 2, [FETCH_BUYERS] = 5, [FETCH_PENDING] = 5};
+    static const int args[] = {[FETCH_KEYS] = 6,
+                               [FETCH_RECORD] = 2,
+                               [FETCH_EXPIRY] = 2,
+                               [FETCH_BUYERS] = 5,
+                               [FETCH_PENDING] = 5};
     k->what = what;
     k->call.args = args[what];
     k->call.deadline_us = clock_mono_us() + TURN_US;
@@ -90,20 +94,30 @@ static struct str value_of(const struct redis_reply *r, struct str name)
     return (struct str){NULL, 0};
 }
 
-static void take_record(struct fetcher *f, const struct call *k, const struct redis_reply *r)
+/* Absent: QUEUED and 1; both or none (lua/README.md). */
+static bool rank_is(struct str rank, struct str state, enum verdict_state is)
+{
+    int64_t n;
+    if (!state.ptr || !rank.ptr)
+        return !state.ptr && !rank.ptr;
+    return parse_i64(rank, 1, 4, &n) == 0 && n == verdict_rank(is);
+}
+
+/* True: there is a record, whose expiry is to be asked for. */
+static bool take_record(struct fetcher *f, const struct call *k, const struct redis_reply *r)
 {
     size_t prefix = strlen(f->pattern) - 1; /* without its * */
-    int64_t user;
+    int64_t user, created_ms, seq;
     struct uuid key;
     if (r->type != REDIS_ARRAY || r->n == 0)
-        return; /* expired meanwhile */
+        return false; /* expired meanwhile */
     if (!read_member(str_of(k->key + prefix), &user, &key)) {
         audit_broken(f->a, AUDIT_I5, "a key that is no reservation's: %s", k->key);
-        return;
+        return false;
     }
     struct audit_stored *s = audit_stored(&f->a->model, user, &key);
     if (!s)
-        return;
+        return false;
     struct str state = value_of(r, STR("state"));
     f->a->counts.records += !s->record;
     s->record = true;
@@ -112,10 +126,36 @@ static void take_record(struct fetcher *f, const struct call *k, const struct re
     bool ok = uuid_parse(value_of(r, STR("reservation_id")), &s->record_reservation) == 0;
     ok &= uuid_parse(value_of(r, STR("message_id")), &s->record_message) == 0;
     ok &= parse_i64(value_of(r, STR("order_id")), 1, INT64_MAX, &s->record_order_id) == 0;
+    ok &= parse_i64(value_of(r, STR("epoch")), 0, INT64_MAX, &s->epoch) == 0;
+    ok &= parse_i64(value_of(r, STR("seq")), 0, INT64_MAX, &seq) == 0;
+    ok &= parse_i64(value_of(r, STR("created_at_ms")), 0, INT64_MAX, &created_ms) == 0;
     ok &= reservation_status_parse(value_of(r, STR("status")), &s->status) == 0;
     ok &= !state.ptr || verdict_state_parse(state, &s->verdict.state) == 0;
     ok &= verdict_reason_parse(value_of(r, STR("reason")), &s->verdict.reason) == 0;
     s->bad_record = !ok;
+    s->bad_rank = ok && !rank_is(value_of(r, STR("rank")), state, s->verdict.state);
+    if (ok && s->epoch == f->a->counts.info.version.epoch && seq > f->a->counts.max_seq)
+        f->a->counts.max_seq = seq;
+    return true;
+}
+
+static void take_expiry(struct fetcher *f, const struct call *k, int64_t ms)
+{
+    size_t prefix = strlen(f->pattern) - 1;
+    int64_t user;
+    struct uuid key;
+    if (strncmp(k->key, f->pattern, prefix) == 0) {
+        struct audit_stored *s = read_member(str_of(k->key + prefix), &user, &key)
+                                     ? audit_find_stored(&f->a->model, user, &key)
+                                     : NULL;
+        if (s)
+            s->expires_ms = ms == -2 ? 0 : ms; /* -2: gone meanwhile */
+        return;
+    }
+    for (int i = 0; i < AUDIT_KEYS; i++) {
+        if (strcmp(strrchr(k->key, ':') + 1, audit_keys[i]) == 0)
+            f->a->counts.key_expires_ms[i] = ms;
+    }
 }
 
 /* "<reservation> <order> <request>" */
@@ -138,6 +178,7 @@ static void take_buyer(struct fetcher *f, struct str user_text, struct str value
     f->a->counts.buyers++;
     s->buyer = true;
     s->buyer_reservation = reservation;
+    s->buyer_order_id = order;
 }
 
 static void take_pending(struct fetcher *f, struct str member)
@@ -202,11 +243,16 @@ static void on_reply(struct redis_call *rc_call, int rc, const struct redis_repl
     struct call *k = container_of(rc_call, struct call, call);
     struct fetcher *f = k->f;
     f->under_way--;
+    bool own = k == &f->head, more = false;
     if (rc == 0 && k->what == FETCH_RECORD)
-        take_record(f, k, reply);
-    else if (rc == 0 && !take_page(f, reply))
+        more = take_record(f, k, reply);
+    else if (rc == 0 && k->what == FETCH_EXPIRY && reply->type == REDIS_INT)
+        take_expiry(f, k, reply->i);
+    else if (rc == 0 && (!own || !take_page(f, reply)))
         rc = ERR_INTERNAL;
-    if (k->what == FETCH_RECORD) {
+    if (more) {
+        submit(k, FETCH_EXPIRY);
+    } else if (!own) {
         k->next = f->free;
         f->free = k;
     }
@@ -215,15 +261,31 @@ static void on_reply(struct redis_call *rc_call, int rc, const struct redis_repl
     go_on(f);
 }
 
+static int fetch_end(struct fetcher *f)
+{
+    while (f->under_way > 0)
+        loop_run(f->a->c->loop);
+    return f->rc;
+}
+
 static int fetch(struct fetcher *f, enum fetch what)
 {
-    struct loop *l = f->a->c->loop;
     strcpy(f->cursor, "0");
     f->n_keys = f->at_key = 0;
     submit(&f->head, what);
-    while (f->under_way > 0)
-        loop_run(l);
-    return f->rc;
+    return fetch_end(f);
+}
+
+static int fetch_key_expiries(struct fetcher *f, struct str item)
+{
+    strcpy(f->cursor, "0");
+    for (int i = 0; i < AUDIT_KEYS && f->free; i++) {
+        struct call *k = f->free;
+        f->free = k->next;
+        snprintf(k->key, sizeof(k->key), "sec:{" STR_FMT "}:%s", STR_ARG(item), audit_keys[i]);
+        submit(k, FETCH_EXPIRY);
+    }
+    return fetch_end(f);
 }
 
 int audit_read_redis(struct audit *a)
@@ -248,8 +310,10 @@ int audit_read_redis(struct audit *a)
             .f = &f, .call.on_encode = on_encode, .call.on_reply = on_reply, .next = f.free};
         f.free = &f.records[i];
     }
-    a->counts.records = a->counts.buyers = a->counts.pending = 0;
-    rc = f.records ? fetch(&f, FETCH_KEYS) : ERR_OVERLOAD;
+    a->counts.records = a->counts.buyers = a->counts.pending = a->counts.max_seq = 0;
+    rc = f.free ? fetch_key_expiries(&f, name) : ERR_OVERLOAD;
+    if (rc == 0)
+        rc = fetch(&f, FETCH_KEYS);
     if (rc == 0)
         rc = fetch(&f, FETCH_BUYERS);
     if (rc == 0)

@@ -73,6 +73,23 @@ static void finds_refusals_after_acceptance(void **state)
     assert_false(only()->refused_after);
 }
 
+/* Each invocation has one end at most. */
+static void finds_answers_to_nothing(void **state)
+{
+    (void)state;
+    assert_int_equal(read_text(INVOKE INVOKE OK_("1") FAIL("SOLD_OUT")), 0);
+    assert_false(only()->unasked);
+    assert_int_equal(only()->refused, 1);
+    assert_int_equal(only()->open, 0);
+    assert_int_equal(read_text(INVOKE OK_("1") OK_("1")), 0);
+    assert_true(only()->unasked && !only()->contradicts);
+    assert_int_equal(read_text(OK_("1") INVOKE), 0);
+    assert_true(only()->unasked);
+    assert_int_equal(only()->open, 1);
+    assert_int_equal(read_text(INVOKE UNKNOWN UNKNOWN), 0);
+    assert_true(only()->unasked);
+}
+
 static void skips_other_items_and_a_cut_line(void **state)
 {
     (void)state;
@@ -98,6 +115,7 @@ int main(void)
         cmocka_unit_test(takes_acceptances),
         cmocka_unit_test(finds_two_acceptances),
         cmocka_unit_test(finds_refusals_after_acceptance),
+        cmocka_unit_test(finds_answers_to_nothing),
         cmocka_unit_test(skips_other_items_and_a_cut_line),
         cmocka_unit_test(refuses_what_is_no_history),
     };
