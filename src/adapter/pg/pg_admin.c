@@ -5,14 +5,15 @@
 #define MS_TO_TIME(param) "to_timestamp(" param " / 1000.0)"
 #define MARK_US(column) "(extract(epoch FROM " column ") * 1000000)::bigint"
 #define ACTIVITY_COLUMNS                                                                           \
-    "a.activity_id, a.sku_id, " PG_MS("a.starts_at") ", " PG_MS(                                   \
-        "a.ends_at") ", " PG_MS("a.expires_at") ", i.total_stock::bigint, i.sold_stock::bigint, "  \
-                                                "i.epoch, " MARK_US("i.warmed_at") ", " PG_MS("a." \
-                                                                                              "op" \
-                                                                                              "en" \
-                                                                                              "ed" \
-                                                                                              "_a" \
-                                                                                              "t") ", " PG_MS("a.closed_at")
+    "a.activity_id, a.sku_id, " PG_MS("a.starts_at") ", " PG_MS("a.ends_at") ", " PG_MS(           \
+        "a.expires_at") ", i.total_stock::bigint, i.sold_stock::bigint, "                          \
+                        "i.epoch, " MARK_US("i.warmed_at") ", " PG_MS(                             \
+                            "a."                                                                   \
+                            "op"                                                                   \
+                            "en"                                                                   \
+                            "ed"                                                                   \
+                            "_a"                                                                   \
+                            "t") ", " PG_MS("a.closed_at")
 #define ACTIVITY_KINDS "qqqqqqqqqqq"
 #define ACTIVITY_FROM " FROM activities a JOIN seckill_inventory i USING (activity_id, sku_id)"
 
