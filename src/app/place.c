@@ -220,6 +220,13 @@ static enum flow_result step_judge(struct flow *f)
     }
     if (too_large) {
         metric_add(w->metrics.tx_split, 1);
+        static struct log_limit split;
+        uint64_t before;
+        if (log_allowed(&split, w->sched->now_us, &before))
+            log_warn("order transaction took too long; its messages go into smaller ones",
+                     LOG_I("activity_id", b->item.activity_id), LOG_I("sku_id", b->item.sku_id),
+                     LOG_Z("error_kind", err_name(rc)), LOG_I("messages", n),
+                     LOG_I("suppressed", (int64_t)before));
         back_to_lane(b);
         flow_goto(f, BLAME);
         return FLOW_NEXT;
