@@ -47,8 +47,7 @@ def test_twice_the_stock_in_the_queue():
     back that never was."""
     with System() as s:
         item = s.item(stock=10)
-        s.redis_client.set(item.key("stock"), 20)
-        s.redis_client.expireat(item.key("stock"), s.redis_client.execute_command("EXPIRETIME", item.key("meta")))
+        s.redis_client.set(item.key("stock"), 20, keepttl=True)
         keys = {user: str(uuid.uuid4()) for user in range(1, 21)}
         answers = all_at_once(s.api.ports["api"], [s.order_request(item, u, k) for u, k in keys.items()])
         assert [a.status for a in answers] == [202] * 20
