@@ -22,12 +22,13 @@ as_root() {
 
 # install_packages NAME…: those that are missing, without starting any service they bring.
 install_packages() {
-    local missing=() p
+    local missing=() p log=${INSTALL_LOG:-$ROOT/build/install.log}
     for p in "$@"; do
         dpkg-query -W -f='${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing+=("$p")
     done
     [ ${#missing[@]} -gt 0 ] || return 0
     say "installing ${missing[*]}"
+    mkdir -p "$(dirname "$log")"
     # shellcheck disable=SC2016
     as_root env DEBIAN_FRONTEND=noninteractive bash -ec '
         opts=(-y --no-install-recommends -o DPkg::Lock::Timeout=300)
@@ -49,7 +50,10 @@ install_packages() {
             fi ;;
         esac
         apt-get install "${opts[@]}" "$@"
-    ' install "${missing[@]}" >"${INSTALL_LOG:-/dev/stderr}" 2>&1 || die "installing failed${INSTALL_LOG:+ (see $INSTALL_LOG)}"
+    ' install "${missing[@]}" >"$log" 2>&1 || {
+        tail -n 20 "$log" >&2
+        die "installing failed (see $log)"
+    }
 }
 
 # build PRESET: configures once, builds; one build at a time per preset.

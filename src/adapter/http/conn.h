@@ -94,6 +94,7 @@ struct http_server {
     struct http_out_pool out_pool;
     struct http_date date;
     bool draining;
+    int64_t drain_deadline_us;
     int64_t drain_idle_us; /* an idle connection is closed then */
     struct timer drain_timer;
     struct loop_task drained;

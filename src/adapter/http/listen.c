@@ -3,6 +3,7 @@
 #include "base/parse.h"
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/filter.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -73,4 +74,17 @@ int http_listen(const char *where, bool reuse_port, int *port, char *err, size_t
     }
     *port = port_of(fd);
     return fd;
+}
+
+void http_listen_quiet(int fd)
+{
+    /* On the TCP header: byte 13 is the flags. A SYN without ACK is dropped, all else passes. */
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 13),          BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0x12),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0x02, 0, 1), BPF_STMT(BPF_RET | BPF_K, 0),
+        BPF_STMT(BPF_RET | BPF_K, 0xffffffff),
+    };
+    struct sock_fprog program = {.len = sizeof code / sizeof code[0], .filter = code};
+    /* Where it is refused, a connection that begins in the last microseconds may be reset. */
+    (void)setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
 }

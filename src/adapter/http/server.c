@@ -16,6 +16,7 @@ enum {
     ACCEPT_AGAIN_US = 50000, /* after the descriptors ran out */
     DRAIN_IDLE_US = 2000000, /* a client that is idle so long has nothing under way to us */
     DRAIN_LINGER_US = 1000000, /* and leaves that much before the deadline */
+    DRAIN_QUIET_US = 200000,   /* connections that had begun are completed by then */
 };
 
 /* --- blocks --- */
@@ -134,7 +135,7 @@ static void on_drained_task(struct loop_task *t)
 
 void http_server_closed(struct http_server *s)
 {
-    if (s->draining && s->n_open == 0)
+    if (s->draining && s->listener.fd < 0 && s->n_open == 0)
         loop_defer(s->loop, &s->drained);
 }
 
@@ -151,6 +152,19 @@ static void on_drain_deadline(struct timer *t)
     http_server_closed(s);
 }
 
+static void on_drain_quiet(struct timer *t)
+{
+    struct http_server *s = container_of(t, struct http_server, drain_timer);
+    /* What waits in the queue is a client that believes to be connected: closing the listener would
+     * reset it. */
+    for (int i = 0; i < 65536 && s->listener.fd >= 0 && accept_one(s); i++)
+        ;
+    close_listener(s);
+    s->drain_timer.on_fire = on_drain_deadline;
+    sched_set(loop_sched(s->loop), &s->drain_timer, s->drain_deadline_us);
+    http_server_closed(s);
+}
+
 void http_server_drain(struct http_server *s, int64_t deadline_us,
                        void (*on_drained)(struct http_server *s, void *arg), void *arg)
 {
@@ -158,20 +172,19 @@ void http_server_drain(struct http_server *s, int64_t deadline_us,
         return;
     s->on_drained = on_drained;
     s->drained_arg = arg;
-    /* What waits in the queue is a client that believes to be connected: closing the listener would
-     * reset it. */
-    for (int i = 0; i < 65536 && s->listener.fd >= 0 && accept_one(s); i++)
-        ;
     s->draining = true;
-    close_listener(s);
-    int64_t now = loop_now_us(s->loop);
+    s->drain_deadline_us = deadline_us;
+    if (s->listener.fd >= 0)
+        http_listen_quiet(s->listener.fd);
+    int64_t now = loop_now_us(s->loop), quiet_us = (deadline_us - now) / 4;
     s->drain_idle_us = now + DRAIN_IDLE_US;
     if (s->drain_idle_us > deadline_us - DRAIN_LINGER_US)
         s->drain_idle_us = deadline_us - DRAIN_LINGER_US;
     list_for_each_safe (n, &s->open)
         http_conn_drain(container_of(n, struct http_conn, link));
-    sched_set(loop_sched(s->loop), &s->drain_timer, deadline_us);
-    http_server_closed(s);
+    s->drain_timer.on_fire = on_drain_quiet;
+    sched_set(loop_sched(s->loop), &s->drain_timer,
+              now + (quiet_us < DRAIN_QUIET_US ? quiet_us : DRAIN_QUIET_US));
 }
 
 /* --- the whole --- */
@@ -187,7 +200,6 @@ static struct http_server *init(struct http_server *s, const char *metric_prefix
     s->drained.on_run = on_drained_task;
     s->listener.on_ready = on_listener;
     s->accept_again.on_fire = on_accept_again;
-    s->drain_timer.on_fire = on_drain_deadline;
     /* Room for one whole request, and for a chunk's framing to be read beside it. */
     s->in_cap = (uint32_t)(s->limits.max_header + s->limits.max_body) + 1024;
     http_metrics_init(&s->metrics, metric_prefix, s->service);
