@@ -71,12 +71,12 @@ http_server_new(struct loop *l, const char *listen, bool reuse_port,
                 size_t err_cap);
 int http_server_port(const struct http_server *s);
 int http_server_connections(const struct http_server *s);
-/* Stops accepting: new connections are no longer begun (http_listen_quiet); for 200 ms, or a quarter
- * of the time, those that had begun are still taken in; then the listener is closed, so no client
- * sees a reset. Idle connections get their next answer with Connection: close, or are closed after
- * two seconds of silence (one second before the deadline if that is earlier); every close lingers:
- * our end is sent, then what still comes is read for up to a second. on_drained (deferred, may free
- * s) when none is left or at the deadline, when the rest is cut. */
+/* Stops accepting: new connections are no longer begun (http_listen_quiet); for 200 ms, or a
+ * quarter of the time, those that had begun are still taken in; then the listener is closed, so no
+ * client sees a reset. Idle connections get their next answer with Connection: close, or are closed
+ * after two seconds of silence (one second before the deadline if that is earlier); every close
+ * lingers: our end is sent, then what still comes is read for up to a second. on_drained (deferred,
+ * may free s) when none is left or at the deadline, when the rest is cut. */
 void http_server_drain(struct http_server *s, int64_t deadline_us,
                        void (*on_drained)(struct http_server *s, void *arg), void *arg);
 void http_server_free(struct http_server *s); /* cuts what is open */
