@@ -19,7 +19,7 @@ OWN = {"adapter/http": "llhttp", "adapter/jwt": "openssl", "adapter/pg": "libpq"
        "adapter/yaml": "yaml", "loop": "event2"}
 LIBC = {"assert", "ctype", "dirent", "endian", "errno", "fcntl", "inttypes", "limits", "math", "poll", "pthread", "sched",
         "signal", "stdalign", "stdarg", "stdatomic", "stdbool", "stddef", "stdint", "stdio", "stdlib", "string", "strings",
-        "time", "unistd", "arpa/inet", "netinet/in", "netinet/tcp", "sys/eventfd", "sys/random", "sys/resource",
+        "time", "unistd", "arpa/inet", "linux/filter", "netinet/in", "netinet/tcp", "sys/eventfd", "sys/random", "sys/resource",
         "sys/socket", "sys/stat", "sys/timerfd", "sys/types", "sys/uio", "sys/un", "sys/wait"}
 NO_WORLD = re.compile(r'<(sys/socket|netinet/\w+|arpa/inet|poll|pthread|time|sys/time|unistd|fcntl)\.h>|"base/clock\.h"')
 RULES = re.compile(r"\b[Rr]ules?[ _]((?:\d+[a-d]?(?:\([a-d]\))?(?:[–-]\d+)?(?:, | and | to |_and_)?)+)")
