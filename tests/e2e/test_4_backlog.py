@@ -143,7 +143,7 @@ def outage(take_away, bring_back, seconds):
 
 
 def test_postgresql_away_for_a_minute():
-    outage(lambda s: s.pg.kill(), lambda s: s.pg.tether or s.pg.start(), 60 if FULL else 15)
+    outage(lambda s: s.pg.kill(), lambda s: s.pg.tether or s.pg.start(), 60)
 
 
 def test_postgresql_there_but_silent():
