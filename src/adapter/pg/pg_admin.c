@@ -109,40 +109,39 @@ int pg_activity_list(const char *conninfo, struct pg_activity *rows, int *n, cha
     return 0;
 }
 
-int pg_activity_close(const char *conninfo, struct item item, char *err, size_t err_cap)
+/* A statement on one item that counts what it changed: 0 when it did, 1 when there was nothing left
+ * to change. */
+static int change_once(const char *conninfo, struct item item, const char *sql, char *err,
+                       size_t err_cap)
 {
     PG_ADMIN a;
     pg_admin_begin(&a, conninfo);
     add_item(&a, item);
     PG_RESULT r = NULL;
-    int rc =
-        pg_admin_query(&a, PG_WRITES,
-                       "WITH closed AS (UPDATE activities SET closed_at = clock_timestamp() "
-                       "WHERE activity_id = $1 AND sku_id = $2 AND closed_at IS NULL RETURNING 1), "
-                       "noted AS (INSERT INTO operator_actions (action, activity_id, sku_id) "
-                       "SELECT 'activity close', $1, $2 FROM closed) SELECT count(*) FROM closed",
-                       "q", &r, err, err_cap);
+    int rc = pg_admin_query(&a, PG_WRITES, sql, "q", &r, err, err_cap);
     if (rc)
         return rc;
     return pg_i64(r, 0, 0) == 1 ? 0 : 1;
 }
 
+int pg_activity_close(const char *conninfo, struct item item, char *err, size_t err_cap)
+{
+    return change_once(conninfo, item,
+                       "WITH closed AS (UPDATE activities SET closed_at = clock_timestamp() "
+                       "WHERE activity_id = $1 AND sku_id = $2 AND closed_at IS NULL RETURNING 1), "
+                       "noted AS (INSERT INTO operator_actions (action, activity_id, sku_id) "
+                       "SELECT 'activity close', $1, $2 FROM closed) SELECT count(*) FROM closed",
+                       err, err_cap);
+}
+
 int pg_mark_opened(const char *conninfo, struct item item, char *err, size_t err_cap)
 {
-    PG_ADMIN a;
-    pg_admin_begin(&a, conninfo);
-    add_item(&a, item);
-    PG_RESULT r = NULL;
-    int rc =
-        pg_admin_query(&a, PG_WRITES,
+    return change_once(conninfo, item,
                        "WITH opened AS (UPDATE activities SET opened_at = clock_timestamp() "
                        "WHERE activity_id = $1 AND sku_id = $2 AND opened_at IS NULL RETURNING 1), "
                        "noted AS (INSERT INTO operator_actions (action, activity_id, sku_id) "
                        "SELECT 'activity open', $1, $2 FROM opened) SELECT count(*) FROM opened",
-                       "q", &r, err, err_cap);
-    if (rc)
-        return rc;
-    return pg_i64(r, 0, 0) == 1 ? 0 : 1;
+                       err, err_cap);
 }
 
 /* --- rule 33 --- */

@@ -62,8 +62,3 @@ struct redis_time *redis_clock(struct redis *r)
 {
     return &r->time;
 }
-
-struct loop *redis_loop(struct redis *r)
-{
-    return r->loop;
-}

@@ -87,7 +87,6 @@ void redis_send(struct redis *r, struct redis_call *c);
 void redis_cancel(struct redis *r, struct redis_call *c);
 /* Rule 15; started anew with each connection. Callers give it the TIME of their answers. */
 struct redis_time *redis_clock(struct redis *r);
-struct loop *redis_loop(struct redis *r);
 
 /* A connection in subscriber mode, on the same machinery: messages of one channel. */
 struct redis_subscription {
