@@ -6,7 +6,7 @@ PG_BIN=/usr/lib/postgresql/15/bin
 
 # What a build and a run need; what the tests need on top. Why each: docs/dependencies.md.
 RUN_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config libevent-dev node-llhttp libhiredis-dev libpq-dev
-    libyaml-dev libssl-dev libjansson-dev redis-server redis-tools postgresql-15 postgresql-client-15 procps util-linux)
+    libyaml-dev libssl-dev libjansson-dev libnghttp2-dev libprotobuf-c-dev protobuf-c-compiler redis-server redis-tools postgresql-15 postgresql-client-15 procps util-linux)
 TEST_PACKAGES=(libcmocka-dev python3-pytest python3-psycopg python3-redis python3-jwt python3-cryptography
     python3-requests python3-yaml clang libclang-rt-14-dev clang-format pgbouncer shellcheck)
 

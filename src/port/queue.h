@@ -1,7 +1,7 @@
-/* The queue of order events. Redis Streams (adapter/redis_stream), RocketMQ later, a fake in flow
- * tests; one contract suite runs on each (tests/contract). At least once: ack and extend are hints,
- * nothing depends on them for correctness. Asynchronous (base/op.h), of the loop that owns the
- * port. Slots are the caller's: receive never returns more than it was asked for. */
+/* The queue of order events. Redis Streams (adapter/redis_stream), RocketMQ (adapter/rocketmq), a
+ * fake in flow tests; one contract suite runs on each (tests/contract). At least once: ack and
+ * extend are hints, nothing depends on them for correctness. Asynchronous (base/op.h), of the loop
+ * that owns the port. Slots are the caller's: receive never returns more than it was asked for. */
 #pragma once
 
 #include "base/list.h"
@@ -24,6 +24,8 @@ struct queue_message {
     int64_t enqueued_ms;    /* broker's clock; 0 = unknown */
     int64_t lease_until_us; /* monotonic: another consumer may get it from then on. Margin is the
                                caller's. */
+    bool dead; /* the broker gave it up and moved it to its dead letter queue: it is decided on, not
+                  placed (rule 22). retry_later publishes it again, then acks it there */
 };
 
 /* rc: 0 accepted (queue_id set), ERR_UNAVAIL/ERR_INVALID/… = refused, ERR_UNCERTAIN = unknown. */
@@ -44,7 +46,9 @@ struct queue_receive {
     struct op_space space;
 };
 
-/* ack, extend, retry_later: many messages of one item at once. rc 0: `done` of them took effect
+/* ack, extend, retry_later: many messages of one item at once. A transport whose own count of
+ * deliveries leads to its dead letter queue publishes again and acks instead of retrying later,
+ * before that count is reached (rule 22). rc 0: `done` of them took effect
  * (others were no longer ours). A message stays in hand until released. */
 struct queue_batch {
     struct op op;
@@ -66,7 +70,8 @@ struct queue_locate {
     struct op_space space;
 };
 
-/* Backlog of one item. rc 0, or an error: then unknown, and never taken for zero (rules 26, 31). */
+/* Backlog of one item, or of the whole queue where the transport cannot tell items apart. rc 0, or
+ * an error: then unknown, and never taken for zero (rules 26, 31). */
 struct queue_lag {
     struct op op;
     struct item item;
@@ -74,6 +79,7 @@ struct queue_lag {
         in_hand;           /* out: not yet delivered; delivered and not acked, for any consumer */
     int64_t oldest_age_ms; /* out: by enqueue time, of what waits or is pending with a first
                               delivery; 0 if nothing */
+    bool of_all_items;     /* out: the figures are those of all items together */
     struct op_space space;
 };
 

@@ -93,6 +93,18 @@ struct stock_mark {
     struct op_space space;
 };
 
+/* --- release: `strict` takes a reservation away as if it had been refused, because its publish
+ * certainly was: the same key may compete again (rule 8). rc 0: released; 1: not RESERVED any more,
+ * gone, or of another epoch: nothing happened --- */
+struct stock_release {
+    struct op op;
+    struct item item;
+    int64_t user_id;
+    struct uuid request_id, reservation_id;
+    struct item_version version; /* out */
+    struct op_space space;
+};
+
 /* --- claim: recovery takes a reservation before it publishes again. rc 0: claimed (found is
  * complete); 1: settled meanwhile, gone, or another epoch: leave it --- */
 struct stock_claim {
@@ -234,6 +246,7 @@ struct stock_ops {
     void (*settle)(struct stock *, struct stock_settle *);
     void (*progress)(struct stock *, struct stock_settle *);
     void (*mark)(struct stock *, struct stock_mark *);
+    void (*release)(struct stock *, struct stock_release *);
     void (*claim)(struct stock *, struct stock_claim *);
     void (*republished)(struct stock *, struct stock_republished *);
     void (*lookup)(struct stock *, struct stock_lookup *);
