@@ -4,6 +4,15 @@
 
 const int64_t backend_lease_us = 10000000;
 const bool backend_virtual = true;
+const struct backend_traits backend_traits = {
+    .ordered = true,
+    .per_item = true,
+    .locates = true,
+    .sees_others = true,
+    .tells_stale = true,
+    .redelivery_slack_us = 10000,
+    .latency_us = 20000,
+};
 
 static struct sched sched;
 static struct mem_broker *broker;

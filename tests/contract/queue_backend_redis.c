@@ -7,6 +7,15 @@
 
 const int64_t backend_lease_us = 400000;
 const bool backend_virtual = false;
+const struct backend_traits backend_traits = {
+    .ordered = true,
+    .per_item = true,
+    .locates = true,
+    .sees_others = true,
+    .tells_stale = true,
+    .redelivery_slack_us = 800000, /* two leases: another consumer looks once in each */
+    .latency_us = 20000,           /* architecture 6 */
+};
 
 struct private_redis backend_redis;
 static struct loop *loop;
