@@ -150,6 +150,20 @@ int client_mark(struct item item, int64_t user, int64_t request, int64_t n,
     RUN(mark, &m);
 }
 
+int client_release(struct item item, int64_t user, int64_t request, int64_t n,
+                   struct item_version *version)
+{
+    struct stock_release r = {.op = begin(),
+                              .item = item,
+                              .user_id = user,
+                              .request_id = REQUEST(request),
+                              .reservation_id = RESERVATION(n)};
+    backend_stock()->ops->release(backend_stock(), &r);
+    int rc = end();
+    *version = r.version;
+    return rc;
+}
+
 int client_claim(struct item item, int64_t user, int64_t request, int64_t n,
                  struct reservation *found)
 {

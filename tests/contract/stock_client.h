@@ -36,6 +36,8 @@ enum stock_settled client_settle_one(struct item item, struct stock_settle_row r
 int client_progress(struct item item, struct stock_settle_row *rows, int n);
 int client_mark(struct item item, int64_t user, int64_t request, int64_t n,
                 enum reservation_status to);
+int client_release(struct item item, int64_t user, int64_t request, int64_t n,
+                   struct item_version *version);
 int client_claim(struct item item, int64_t user, int64_t request, int64_t n,
                  struct reservation *found);
 int client_republished(struct item item, int64_t user, int64_t request, int64_t n,

@@ -4,6 +4,11 @@
 
 static bool streams;
 
+bool contract_streams(void)
+{
+    return streams;
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -377,6 +382,9 @@ int main(void)
         T(progress_only_raises),
         T(marks),
         T(claims),
+        T(release_only_from_reserved),
+        T(a_released_key_competes_again),
+        T(release_of_what_is_not_there),
         T(pending_in_order),
         T(many_rows_at_once),
         T(warm_and_control),

@@ -58,6 +58,13 @@ static inline int64_t holder(struct item item, int64_t user)
     return r.found.order_id;
 }
 
+/* stock_contract_release.c */
+void release_only_from_reserved(void **state);
+void a_released_key_competes_again(void **state);
+void release_of_what_is_not_there(void **state);
+/* Whether the backend's queue is the store's own (streams). */
+bool contract_streams(void);
+
 /* stock_contract_settle.c */
 void settle_table(void **state);
 void ranks(void **state);

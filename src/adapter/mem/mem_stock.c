@@ -101,7 +101,7 @@ static void op_progress(struct stock *s, struct stock_settle *r)
     start_rows(s, MEM_STOCK_PROGRESS, r, apply_progress);
 }
 
-/* --- mark, claim, republished --- */
+/* --- mark, release, claim, republished --- */
 static int apply_mark(struct mem_call *c, void *request)
 {
     return mem_rules_mark(c->port, request);
@@ -110,6 +110,16 @@ static int apply_mark(struct mem_call *c, void *request)
 static void op_mark(struct stock *s, struct stock_mark *r)
 {
     start(s, MEM_STOCK_MARK, &r->op, sizeof *r, apply_mark);
+}
+
+static int apply_release(struct mem_call *c, void *request)
+{
+    return mem_rules_release(c->port, request);
+}
+
+static void op_release(struct stock *s, struct stock_release *r)
+{
+    start(s, MEM_STOCK_RELEASE, &r->op, sizeof *r, apply_release);
 }
 
 static int apply_claim(struct mem_call *c, void *request)
@@ -366,6 +376,7 @@ static const struct stock_ops ops = {
     .settle = op_settle,
     .progress = op_progress,
     .mark = op_mark,
+    .release = op_release,
     .claim = op_claim,
     .republished = op_republished,
     .lookup = op_lookup,

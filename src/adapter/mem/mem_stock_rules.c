@@ -198,6 +198,26 @@ int mem_rules_mark(struct mem_store *st, const struct stock_mark *m)
     return 0;
 }
 
+int mem_rules_release(struct mem_store *st, struct stock_release *r)
+{
+    struct mem_item *it = mem_store_item(st, r->item);
+    struct mem_record *rec =
+        own_record(st, r->item, r->user_id, &r->request_id, &r->reservation_id);
+    r->version = it ? it->version : (struct item_version){0};
+    if (!rec || !it->meta || rec->r.epoch != it->version.epoch ||
+        rec->r.status != RESERVATION_RESERVED)
+        return 1;
+    const struct reservation *held = mem_store_buyer(it, r->user_id);
+    if (held && uuid_eq(&held->reservation_id, &r->reservation_id))
+        mem_store_remove_buyer(it, r->user_id);
+    mem_store_remove_record(it, rec);
+    it->free++;
+    it->version.seq++;
+    r->version = it->version;
+    mem_store_publish(st, it);
+    return 0;
+}
+
 int mem_rules_claim(struct mem_store *st, struct stock_claim *c)
 {
     struct mem_item *it = mem_store_item(st, c->item);

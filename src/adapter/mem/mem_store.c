@@ -104,6 +104,25 @@ struct mem_record *mem_store_add_record(struct mem_item *it, const struct reserv
     return rec;
 }
 
+void mem_store_remove_record(struct mem_item *it, struct mem_record *rec)
+{
+    uint64_t value;
+    if (!map_get(&it->by_user, (uint64_t)rec->r.user_id, &value))
+        panic("mem_store: a record of nobody");
+    struct mem_record *at = (struct mem_record *)(uintptr_t)value;
+    if (at == rec && rec->next_of_user) {
+        put(&it->by_user, rec->r.user_id, rec->next_of_user);
+    } else if (at == rec) {
+        map_remove(&it->by_user, (uint64_t)rec->r.user_id);
+    } else {
+        while (at->next_of_user != rec)
+            at = at->next_of_user;
+        at->next_of_user = rec->next_of_user;
+    }
+    list_remove(&rec->link);
+    free(rec);
+}
+
 struct reservation *mem_store_buyer(const struct mem_item *it, int64_t user_id)
 {
     uint64_t value;

@@ -52,6 +52,7 @@ struct mem_item *mem_store_item(const struct mem_store *st,
 /* In the catalogue, or there is no catalogue: then 503 and not 404 (rule 34). */
 bool mem_store_listed(const struct mem_store *st, struct item item);
 struct mem_item *mem_store_add_item(struct mem_store *st, struct item item);
+void mem_store_remove_record(struct mem_item *it, struct mem_record *rec);
 void mem_store_empty_item(struct mem_item *it); /* its records and buyers */
 struct mem_record *mem_store_record(const struct mem_item *it, int64_t user_id,
                                     const struct uuid *request_id);
@@ -74,5 +75,6 @@ int mem_rules_reserve(struct mem_store *st, struct stock_reserve *r, struct str 
 int mem_rules_settle(struct mem_store *st, struct stock_settle *s);
 int mem_rules_progress(struct mem_store *st, const struct stock_settle *s);
 int mem_rules_mark(struct mem_store *st, const struct stock_mark *m);
+int mem_rules_release(struct mem_store *st, struct stock_release *r);
 int mem_rules_claim(struct mem_store *st, struct stock_claim *c);
 int mem_rules_republished(struct mem_store *st, const struct stock_republished *r);

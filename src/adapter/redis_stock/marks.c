@@ -1,4 +1,5 @@
-/* What happens to one reservation between hold and settle: mark, claim, republished. */
+/* What happens to one reservation between hold and settle: mark, release, claim,
+ * republished. */
 #include "adapter/redis_stock/internal.h"
 
 /* 0 and 1 are the script's; every other code makes no sense. */
@@ -23,6 +24,41 @@ void stock_mark(struct stock *st, struct stock_mark *m)
 {
     stock_run(stock_begin(stock_self(st), &m->op, &m->space), SCRIPT_MARK, 2, 2, on_encode_mark,
               end_with_code);
+}
+
+static void on_encode_release(struct redis_call *c, struct redis_writer *w)
+{
+    const struct stock_release *m = OP_OF(c, struct stock_release);
+    char request[UUID_TEXT];
+    uuid_format(&m->request_id, request);
+    keys_put(w, m->item, "meta");
+    keys_put(w, m->item, "stock");
+    keys_put(w, m->item, "buyers");
+    keys_put_reservation(w, m->item, m->user_id, &m->request_id);
+    keys_put(w, m->item, "pending");
+    keys_put_item(w, m->item);
+    redis_put_i64(w, m->user_id);
+    redis_put(w, (struct str){request, sizeof request});
+    keys_put_uuid(w, &m->reservation_id);
+}
+
+static void on_released(struct redis_call *call, int rc, const struct redis_reply *reply)
+{
+    struct stock_call *c = container_of(call, struct stock_call, call);
+    struct stock_release *m = OP_OF(call, struct stock_release);
+    struct line a;
+    rc = stock_answer(c, rc, reply, &a);
+    if (rc == 0) {
+        m->version = a.version;
+        rc = a.code <= 1 ? a.code : ERR_INTERNAL;
+    }
+    stock_end(c, rc);
+}
+
+void stock_release(struct stock *st, struct stock_release *m)
+{
+    stock_run(stock_begin(stock_self(st), &m->op, &m->space), SCRIPT_RELEASE, 5, 4,
+              on_encode_release, on_released);
 }
 
 static void on_encode_claim(struct redis_call *c, struct redis_writer *w)

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 extern const char lua_claim[], lua_control[], lua_item[], lua_listed[], lua_mark[], lua_pending[],
-    lua_probe[], lua_progress[], lua_records[], lua_republished[], lua_reserve[], lua_settle[],
-    lua_slot[], lua_warm[];
+    lua_probe[], lua_progress[], lua_records[], lua_release[], lua_republished[], lua_reserve[],
+    lua_settle[], lua_slot[], lua_warm[];
 
 static void init_scripts(struct redis_script *s)
 {
@@ -21,6 +21,7 @@ static void init_scripts(struct redis_script *s)
         [SCRIPT_PROBE] = {"probe", lua_probe},
         [SCRIPT_PROGRESS] = {"progress", lua_progress},
         [SCRIPT_RECORDS] = {"records", lua_records},
+        [SCRIPT_RELEASE] = {"release", lua_release},
         [SCRIPT_REPUBLISHED] = {"republished", lua_republished},
         [SCRIPT_RESERVE] = {"reserve", lua_reserve},
         [SCRIPT_SETTLE] = {"settle", lua_settle},
@@ -125,6 +126,7 @@ static const struct stock_ops ops = {
     .settle = stock_settle,
     .progress = stock_progress,
     .mark = stock_mark,
+    .release = stock_release,
     .claim = stock_claim,
     .republished = stock_republished,
     .lookup = stock_lookup,
