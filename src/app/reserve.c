@@ -1,30 +1,9 @@
-#include "app/reserve.h"
+#include "app/reserve_flow.h"
 
 #include "base/crashpoint.h"
 #include "base/log.h"
 #include "base/panic.h"
 #include <stdlib.h>
-
-struct reserve {
-    struct list link; /* of the pool's free flows */
-    struct flow flow;
-    struct reserve_pool *pool;
-    void *viewer;
-    struct reserve_answer answer;
-    struct stock_reserve hold;
-    int64_t started_us, deadline_us, first_give_up_us;
-    int rc; /* the last try's */
-    int tries;
-    bool watched; /* the viewer is there */
-    bool unknown; /* a try may have taken a unit without saying so */
-    char traceparent[RESERVE_TRACEPARENT_MAX];
-    char tracestate[EVENT_TRACE_MAX];
-};
-
-static struct reserve *reserve_of(struct flow *f)
-{
-    return container_of(f, struct reserve, flow);
-}
 
 /* --- what the buyer is told --- */
 
@@ -64,10 +43,15 @@ static void tell_record(struct reserve *r, enum answer a)
     r->answer.order_id = found->order_id;
 }
 
+/* Rule 13: a second try meets what the first one did. That is no replay. */
+static bool is_own(const struct reserve *r)
+{
+    return uuid_eq(&r->hold.found.reservation_id, &r->hold.reservation_id);
+}
+
 static void tell_replay(struct reserve *r)
 {
-    /* Rule 13: a second try meets what the first one did. That is no replay. */
-    bool own = uuid_eq(&r->hold.found.reservation_id, &r->hold.reservation_id);
+    bool own = is_own(r);
     tell_record(r, reserve_answer_of_record(&r->hold.found));
     r->answer.replayed = !own;
     metric_add(own ? r->pool->count.created : r->pool->count.replayed, 1);
@@ -93,6 +77,14 @@ static enum answer answer_of_refusal(const struct reserve *r)
     }
 }
 
+/* Of a unit that was taken back. What is wrong between us and the queue is no fault of the request:
+ * its error is not the buyer's. */
+static enum answer answer_of_refused_publish(int rc)
+{
+    return rc == ERR_OVERLOAD || rc == ERR_CANCELED ? answer_of_err(rc)
+                                                    : ANSWER_DEPENDENCY_UNAVAILABLE;
+}
+
 /* Whether the last answer, which took no unit, also holds for an earlier try of unknown outcome:
  * only if it was asked after that try's own deadline, past which the script takes nothing. */
 static bool speaks_for_both(const struct reserve *r)
@@ -102,7 +94,11 @@ static bool speaks_for_both(const struct reserve *r)
 
 static void decide(struct reserve *r)
 {
-    if (r->rc == STOCK_CREATED) {
+    if (r->release == RESERVE_RELEASED) {
+        r->answer.answer = answer_of_refused_publish(r->publish_rc);
+    } else if (r->release == RESERVE_RELEASE_UNKNOWN) {
+        r->answer.answer = ANSWER_TIMEOUT;
+    } else if (r->rc == STOCK_CREATED) {
         tell_record(r, ANSWER_ACCEPTED);
         metric_add(r->pool->count.created, 1);
     } else if (r->rc == STOCK_REPLAY) {
@@ -178,6 +174,33 @@ static bool worth_again(const struct reserve *r)
            retry_budget_take(r->pool->budget, now); /* rule 32 */
 }
 
+/* Rule 13; a replay of an earlier request publishes nothing, nor does what was settled meanwhile.
+ */
+static bool is_to_publish(const struct reserve *r)
+{
+    return r->pool->queue && (r->rc == STOCK_CREATED || (r->rc == STOCK_REPLAY && is_own(r))) &&
+           !verdict_terminal(r->hold.found.verdict.state);
+}
+
+static void show_limit(struct reserve_pool *p)
+{
+    int limit = admission_limit(&p->admission);
+    if (limit == p->limit_shown)
+        return;
+    metric_gauge_add(p->count.limit, limit - p->limit_shown); /* of all loops together */
+    p->limit_shown = limit;
+}
+
+/* The hold is over, one way or the other. */
+static int after_hold(struct reserve *r)
+{
+    struct reserve_pool *p = r->pool;
+    int64_t now = p->sched->now_us;
+    admission_leave(&p->admission, now, now - r->started_us, r->unknown || r->rc == STOCK_TOO_LATE);
+    show_limit(p);
+    return is_to_publish(r) ? RESERVE_PUBLISH : RESERVE_ANSWER;
+}
+
 static void on_held(struct op *op, int rc)
 {
     struct reserve *r = container_of(op, struct reserve, hold.op);
@@ -189,23 +212,19 @@ static void on_held(struct op *op, int rc)
     if (rc >= 0 && rc != STOCK_NO_ITEM)
         hints_saw(p->hints, r->hold.item, r->hold.version, rc == STOCK_SOLD_OUT, r->hold.sent_us,
                   p->sched->now_us);
-    flow_goto(&r->flow, worth_again(r) ? RESERVE_HOLD_AGAIN : RESERVE_ANSWER);
+    flow_goto(&r->flow, worth_again(r) ? RESERVE_HOLD_AGAIN : after_hold(r));
     flow_resume(&r->flow);
 }
 
 static void log_answer(const struct reserve *r, enum log_level level, const char *msg,
                        uint64_t suppressed)
 {
-    const struct stock_reserve *h = &r->hold;
     const struct answer_info *told = answer_info(r->answer.answer);
     int64_t received_us = r->deadline_us - r->pool->submit_us;
-    log_at(level, msg, LOG_UUID("request_id", &h->request_id),
-           LOG_UUID("reservation_id", &h->reservation_id), LOG_UUID("message_id", &h->message_id),
-           LOG_I("order_id", h->order_id), LOG_I("user_id", h->user_id),
-           LOG_I("activity_id", h->item.activity_id), LOG_I("sku_id", h->item.sku_id),
-           LOG_S("trace_id", event_trace_id(h->traceparent)), LOG_Z("outcome", told->code),
-           LOG_Z("error_kind", r->rc < 0 ? err_name(r->rc) : NULL),
-           LOG_B("retryable", told->retryable), LOG_I("retry_attempt", r->tries - 1),
+    int rc = r->rc < 0 ? r->rc : r->publish_rc;
+    log_at(level, msg, RESERVE_LOG_FIELDS(r), LOG_Z("outcome", told->code),
+           LOG_Z("error_kind", rc < 0 ? err_name(rc) : NULL), LOG_B("retryable", told->retryable),
+           LOG_I("retry_attempt", r->tries - 1),
            LOG_I("duration_ms", (r->pool->sched->now_us - received_us) / 1000),
            LOG_I("suppressed", (int64_t)suppressed));
 }
@@ -220,24 +239,29 @@ static void log_end(const struct reserve *r)
         log_answer(r, LOG_WARN, "outcome of a hold is unknown", suppressed);
 }
 
+void reserve_tell(struct reserve *r)
+{
+    if (r->decided)
+        return;
+    r->decided = true;
+    decide(r);
+    if (!r->watched)
+        return;
+    log_end(r);
+    r->watched = false;
+    r->pool->on_answer(r->pool, r->viewer, &r->answer);
+}
+
 static enum flow_result step_answer(struct flow *f)
 {
-    struct reserve *r = reserve_of(f);
-    decide(r);
-    if (r->watched) {
-        log_end(r);
-        r->pool->on_answer(r->pool, r->viewer, &r->answer);
-    }
+    reserve_tell(reserve_of(f));
     return FLOW_DONE;
 }
 
-static void show_limit(struct reserve_pool *p)
+static enum flow_result step_end(struct flow *f)
 {
-    int limit = admission_limit(&p->admission);
-    if (limit == p->limit_shown)
-        return;
-    metric_gauge_add(p->count.limit, limit - p->limit_shown); /* of all loops together */
-    p->limit_shown = limit;
+    (void)f;
+    return FLOW_DONE;
 }
 
 static void on_end(struct flow *f)
@@ -247,18 +271,24 @@ static void on_end(struct flow *f)
     /* The one used last is the one whose memory is still in the cache. */
     list_push_front(&p->free, &r->link);
     p->busy--;
-    int64_t now = p->sched->now_us;
-    admission_leave(&p->admission, now, now - r->started_us, r->unknown || r->rc == STOCK_TOO_LATE);
-    show_limit(p);
     if (p->busy == 0 && p->on_idle)
         p->on_idle(p);
 }
 
 static const struct flow_state states[RESERVE_STATES] = {
     [RESERVE_ADMIT] = {"ADMIT", FLOW_TO(RESERVE_HOLD), step_admit},
-    [RESERVE_HOLD] = {"HOLD", FLOW_TO(RESERVE_HOLD_AGAIN) | FLOW_TO(RESERVE_ANSWER), step_hold},
-    [RESERVE_HOLD_AGAIN] = {"HOLD_AGAIN", FLOW_TO(RESERVE_ANSWER), step_hold_again},
+    [RESERVE_HOLD] = {"HOLD",
+                      FLOW_TO(RESERVE_HOLD_AGAIN) | FLOW_TO(RESERVE_PUBLISH) |
+                          FLOW_TO(RESERVE_ANSWER),
+                      step_hold},
+    [RESERVE_HOLD_AGAIN] = {"HOLD_AGAIN", FLOW_TO(RESERVE_PUBLISH) | FLOW_TO(RESERVE_ANSWER),
+                            step_hold_again},
+    [RESERVE_PUBLISH] = {"PUBLISH", FLOW_TO(RESERVE_MARK) | FLOW_TO(RESERVE_RELEASE),
+                         reserve_step_publish},
+    [RESERVE_MARK] = {"MARK", FLOW_TO(RESERVE_END), reserve_step_mark},
+    [RESERVE_RELEASE] = {"RELEASE", FLOW_TO(RESERVE_ANSWER), reserve_step_release},
     [RESERVE_ANSWER] = {"ANSWER", 0, step_answer},
+    [RESERVE_END] = {"END", 0, step_end},
 };
 struct flow_kind reserve_kind = {
     .name = "reserve", .states = RESERVE_STATES, .state = states, .on_end = on_end};
@@ -295,6 +325,8 @@ int reserve_pool_init(struct reserve_pool *p, int n)
                      "holds that may be under way at once, learnt from their duration", NULL);
     p->limit_shown = 0;
     show_limit(p);
+    if (p->queue)
+        reserve_publish_metrics(p);
     p->count.again = metric_counter("seckill_hold_retries_total",
                                     "second tries of a hold with the same ids", NULL);
     p->count.unknown = metric_counter("seckill_hold_unknown_total",
@@ -334,7 +366,8 @@ int reserve_submit(struct reserve_pool *p, const struct reserve_request *q, void
     int rc = order_id_next(p->ids, q->wall_us / 1000, now, &order_id);
     if (rc < 0)
         return rc;
-    if (!admission_enter(&p->admission)) {
+    /* Flows that publish hold a place of the pool, but none among the holds. */
+    if (list_empty(&p->free) || !admission_enter(&p->admission)) {
         metric_add(p->count.overloaded, 1);
         return ERR_OVERLOAD;
     }
@@ -343,7 +376,9 @@ int reserve_submit(struct reserve_pool *p, const struct reserve_request *q, void
     p->busy++;
     r->viewer = viewer;
     r->watched = true;
-    r->unknown = false;
+    r->unknown = r->decided = false;
+    r->publish_rc = 0;
+    r->release = RESERVE_STANDS;
     r->tries = 0;
     r->started_us = now;
     r->deadline_us = q->received_us + p->submit_us;
@@ -367,6 +402,8 @@ void reserve_gone(struct reserve *r)
 {
     r->watched = false;
     r->viewer = NULL;
-    /* It waits, so its state is a hold: on_held comes, with what became of it. */
-    r->pool->stock->ops->cancel(r->pool->stock, &r->hold.op);
+    /* In a hold, its call may still be stopped: on_held comes, with what became of it. From the
+     * confirmed hold on the flow goes on as if somebody looked. */
+    if (r->flow.state == RESERVE_HOLD || r->flow.state == RESERVE_HOLD_AGAIN)
+        r->pool->stock->ops->cancel(r->pool->stock, &r->hold.op);
 }

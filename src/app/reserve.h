@@ -1,28 +1,37 @@
-/* The reserve flow: one buyer's request for one unit (architecture 7, rules 13–15, 32).
+/* The reserve flow: one buyer's request for one unit (architecture 7, rules 8, 13–15, 32).
  *
  *   reserve_submit ─ sold out by the hint, no slot, no ids, no time ──► refused at once, no flow
  *        │
  *      ADMIT ──► HOLD ───── every result but unknown ─────► ANSWER
- *                 │                                            ▲
- *                 └─ unknown ─► HOLD_AGAIN ────────────────────┘
- *                    the same ids, once, if time and retry budget allow
+ *                 │ │                                          ▲
+ *                 │ └─ unknown ─► HOLD_AGAIN ──────────────────┤
+ *                 │   the same ids, once, if time and          │
+ *                 │   retry budget allow │                     │
+ *                 │                      │                     │
+ *                 └── held, with a queue ┴─► PUBLISH           │
+ *                       told, then ◄─ else ────┴─ refused,     │
+ *                          │                      `strict`     │
+ *                        MARK ──► END               └► RELEASE ┘
  *
  * ADMIT takes a slot and mints the ids. HOLD and HOLD_AGAIN each wait for one call of the stock
- * port; with Redis Streams that call publishes the event, too, so one try may take hold_timeout +
- * publish_timeout. (On a queue that is not the store's, PUBLISH and MARK stand between the holds
- * and ANSWER: they come with that queue.) ANSWER tells the viewer, if there still is one.
+ * port. Where the queue is the store's (Redis Streams, pool->queue NULL), that call publishes the
+ * event, too, so one try may take hold_timeout + publish_timeout, and ANSWER tells the viewer. On a
+ * queue of its own the confirmed hold is followed by PUBLISH. What then becomes of it, and what the
+ * buyer is told when: reserve_publish.c.
  *
  * The viewer (an HTTP exchange) only looks on: before the hold is confirmed its leaving cancels the
- * call, after that the flow has nothing left to do but end.
+ * call; after that the flow runs on budgets of its own until stock and message agree, whoever is
+ * still there, and keeps its slot until then.
  *
  * Invariant: however often it asks, a flow asks for one unit: both tries carry the same request,
- * reservation, message and order id. The stock port has the operation exactly in HOLD and
- * HOLD_AGAIN. ACCEPTED is answered only after a record was seen; a refusal only if no try can have
- * taken a unit or still take one (rule 14); everything else is TIMEOUT.
+ * reservation, message and order id. The stock port has the operation exactly in HOLD, HOLD_AGAIN,
+ * MARK and RELEASE, the queue port in PUBLISH. ACCEPTED is answered only after a record was seen; a
+ * refusal only if no try can have taken a unit or still take one (rule 14), or if the unit was
+ * taken back; everything else is TIMEOUT.
  *
  * One pool a loop, with a fixed number of flows: the admission semaphore, which never waits. How
- * many of them may be used follows how long holds take (core/admission.h): what could not be served
- * before its deadline is refused at once. No allocation per request. One thread. */
+ * many of them may hold at once follows how long holds take (core/admission.h): what could not be
+ * served before its deadline is refused at once. No allocation per request. One thread. */
 #pragma once
 
 #include "app/hint.h"
@@ -32,6 +41,7 @@
 #include "core/admission.h"
 #include "core/order_id.h"
 #include "core/retry.h"
+#include "port/queue.h"
 #include "port/stock.h"
 
 /* A second try with less time than this is not made. */
@@ -42,7 +52,11 @@ enum reserve_state {
     RESERVE_ADMIT,
     RESERVE_HOLD,
     RESERVE_HOLD_AGAIN,
+    RESERVE_PUBLISH,
+    RESERVE_MARK,
+    RESERVE_RELEASE,
     RESERVE_ANSWER,
+    RESERVE_END,
     RESERVE_STATES
 };
 
@@ -73,6 +87,7 @@ struct reserve;
 struct reserve_pool {
     /* set by the owner before reserve_pool_init; all borrowed */
     struct stock *stock;
+    struct queue *queue; /* NULL: the store publishes within the hold */
     struct sched *sched;
     struct order_id_source *ids;
     struct rng *rng;
@@ -81,6 +96,11 @@ struct reserve_pool {
     int64_t submit_us; /* the whole budget */
     int64_t try_us;    /* one try of the hold: hold + publish timeout with Redis Streams */
     int64_t target_us; /* holds that take longer than this let fewer in */
+    /* With a queue: */
+    bool strict;        /* a refused publish takes the unit back; else recovery publishes it */
+    int64_t publish_us; /* the buyer waits for the publish so long at most; strict: its budget */
+    int64_t send_us;    /* its budget where the buyer does not wait for its end */
+    int64_t store_us;   /* MARK, RELEASE */
     void (*on_answer)(struct reserve_pool *p, void *viewer, const struct reserve_answer *a);
     void (*on_idle)(struct reserve_pool *p); /* the last flow ended; may be NULL */
 
@@ -91,7 +111,8 @@ struct reserve_pool {
     int n, busy, limit_shown;
     struct {
         struct metric *created, *replayed, *duplicate, *sold_out, *overloaded, *late, *again,
-            *unknown, *limit;
+            *unknown, *limit, *sent, *send_unknown, *send_refused, *patience, *unmarked, *released,
+            *stands, *release_unknown;
     } count;
 };
 
@@ -109,7 +130,7 @@ enum { RESERVE_STARTED = 0, RESERVE_HINTED_SOLD_OUT = 1 };
  * ERR_UNAVAIL (no order ids, rule 38), ERR_DEADLINE (no time left). */
 int reserve_submit(struct reserve_pool *p, const struct reserve_request *q, void *viewer,
                    struct reserve **out);
-/* The viewer left: on_answer will not come. */
+/* The viewer left before it was answered: on_answer will not come. */
 void reserve_gone(struct reserve *r);
 
 /* What a replay of a request answers (the one table of it). */

@@ -27,6 +27,7 @@ static void on_answer(struct reserve_pool *p, void *viewer, const struct reserve
     assert_ptr_equal(viewer, f);
     f->answers++;
     f->last = *a;
+    f->answered_us = f->sched.now_us - MEM_CLOCK_START_US;
     snprintf(text, sizeof(text), "%d %s%s", info->status,
              a->answer == ANSWER_ACCEPTED ? verdict_state_name(a->verdict.state).ptr : info->code,
              a->replayed ? " replayed" : "");
@@ -74,8 +75,28 @@ void fixture_init(struct fixture *f, int64_t units, int flows)
     reserve_kind.on_move = on_move;
 }
 
+void fixture_init_queue(struct fixture *f, int64_t units, int flows, bool strict)
+{
+    fixture_init(f, units, flows);
+    reserve_pool_deinit(&f->pool);
+    f->broker = mem_broker_new(&(struct mem_broker_config){.sched = &f->sched});
+    f->queue = mem_queue_new(f->broker, "api", 1);
+    f->pool.queue = f->queue;
+    f->pool.strict = strict;
+    f->pool.try_us = 25 * MS;
+    f->pool.publish_us = 40 * MS;
+    f->pool.send_us = 500 * MS;
+    f->pool.store_us = 60 * MS;
+    assert_int_equal(reserve_pool_init(&f->pool, flows), 0);
+}
+
 void fixture_deinit(struct fixture *f)
 {
+    /* As a data loop: what the queue ends is still marked, or taken back. */
+    if (f->queue)
+        mem_queue_free(f->queue);
+    if (f->broker)
+        mem_broker_free(f->broker);
     mem_stock_free(f->stock);
     reserve_pool_deinit(&f->pool);
     hints_deinit(&f->hints);
@@ -152,6 +173,12 @@ void fixture_settle(struct fixture *f, int64_t user, unsigned key, struct verdic
     s.s.op = (struct op){.on_done = on_settled, .deadline_us = f->sched.now_us + 100 * MS};
     f->stock->ops->settle(f->stock, &s.s);
     assert_true(mem_clock_run_while(&f->sched, &s.done, f->sched.now_us + 200 * MS));
+}
+
+const struct reservation *fixture_record(const struct fixture *f, int64_t user, unsigned key)
+{
+    struct reserve_request q = fixture_request(f, user, key);
+    return mem_stock_find(f->stock, f->item, user, &q.request_id);
 }
 
 int64_t fixture_held(const struct fixture *f)
