@@ -87,8 +87,9 @@ struct h2grpc_call {
     struct h2grpc *channel;
     struct h2grpc_stream *stream;
     struct timer timer;
-    int state, rc;
+    const char *why;
     int64_t queued_us;
+    int state, rc, status, tries;
 };
 
 /* Connects in the background as soon as there is a call. NULL: target or files are no good (err).
