@@ -72,23 +72,32 @@ static void end_stored(struct worker *w)
 static void end_not_stored(struct worker *w, int rc)
 {
     struct burials *b = &w->burials;
-    struct work *works[ORDERS_LETTERS_MAX];
-    int deliveries = 1;
+    struct work *works[ORDERS_LETTERS_MAX], *dead[ORDERS_LETTERS_MAX];
+    int deliveries = 1, n = 0, n_dead = 0;
+    const char *id = b->graves[0]->k->m->id;
     for (int i = 0; i < b->n; i++) {
-        works[i] = leave(b->graves[i]);
-        deliveries = works[i]->m->deliveries > deliveries ? works[i]->m->deliveries : deliveries;
-        worker_outcome(works[i], OUTCOME_RETRY);
+        struct work *k = leave(b->graves[i]);
+        if (k->m->dead) {
+            dead[n_dead++] = k;
+            continue;
+        }
+        works[n++] = k;
+        deliveries = k->m->deliveries > deliveries ? k->m->deliveries : deliveries;
+        worker_outcome(k, OUTCOME_RETRY);
     }
     static struct log_limit limit;
     uint64_t more;
     if (log_allowed(&limit, w->sched->now_us, &more))
         log_error("dead letters not stored; not acknowledged", LOG_Z("consumer_group", EVENT_GROUP),
-                  LOG_Z("broker_message_id", works[0]->m->id), LOG_I("messages", b->n),
+                  LOG_Z("broker_message_id", id), LOG_I("messages", b->n),
                   LOG_I("activity_id", b->item.activity_id), LOG_I("sku_id", b->item.sku_id),
                   LOG_Z("error_kind", err_name(rc)), LOG_Z("outcome", "retry"),
                   LOG_B("retryable", true), LOG_I("retry_attempt", deliveries),
                   LOG_I("suppressed", (int64_t)more));
-    disposal_retry_later(w, b->item, works, b->n, deliveries);
+    if (n > 0)
+        disposal_retry_later(w, b->item, works, n, deliveries);
+    if (n_dead > 0)
+        disposal_leave(w, dead, n_dead);
 }
 
 /* Fewer together, at once. */

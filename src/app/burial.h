@@ -5,7 +5,9 @@
  *
  *   waiting → STORE → acked                     happy path
  *           STORE → waiting, fewer together     out of time, or one of many is refused
- *           STORE → back to the queue           anything else; also one that fails alone
+ *           STORE → back to the queue           anything else; also one that fails alone. One that
+ *                                               the broker gave up is left to its lease: going
+ *                                               back would acknowledge it
  *   waiting → dropped                           its lease was over */
 #pragma once
 

@@ -283,15 +283,18 @@ static void on_lag(struct op *op, int rc)
 {
     struct catalog_ask *a = container_of(op, struct catalog_ask, op.op);
     struct worker *w = a->w;
-    struct catalog_item *it = find(&w->catalog, a->op.item);
+    struct catalog *c = &w->catalog;
+    struct catalog_item *it = find(c, a->op.item);
     a->busy = false;
-    if (it && rc >= 0) {
-        it->lag_at_us = w->sched->now_us;
-        it->waiting = a->op.waiting;
-        it->in_hand = a->op.in_hand;
-        it->oldest_age_ms = a->op.oldest_age_ms;
-    }
-    if (w->catalog.to_ask > 0 && w->catalog.n > 0 && !w->stopping)
+    if (rc >= 0)
+        c->one_queue = a->op.of_all_items;
+    if (rc >= 0 && (it || c->one_queue))
+        *(c->one_queue ? &c->all : &it->backlog) =
+            (struct catalog_backlog){.at_us = w->sched->now_us,
+                                     .waiting = a->op.waiting,
+                                     .in_hand = a->op.in_hand,
+                                     .oldest_age_ms = a->op.oldest_age_ms};
+    if (c->to_ask > 0 && c->n > 0 && !c->one_queue && !w->stopping)
         ask(w, a);
     worker_op_ended(w);
 }
@@ -302,8 +305,9 @@ static void ask(struct worker *w, struct catalog_ask *a)
     c->to_ask--;
     c->next = c->next < c->n ? c->next : 0;
     *a = (struct catalog_ask){.w = w, .busy = true};
-    a->op = (struct queue_lag){.op = {on_lag, worker_store_deadline(w)},
-                               .item = c->items[c->next++].item};
+    a->op = (struct queue_lag){.op = {on_lag, worker_store_deadline(w)}};
+    if (c->n > 0) /* none: one_queue, where it means nothing */
+        a->op.item = c->items[c->next++].item;
     worker_op_begun(w);
     w->queue->ops->lag(w->queue, &a->op);
 }
@@ -317,6 +321,7 @@ static void on_lag_time(struct timer *t)
     int due = (c->n + ticks - 1) / ticks;
     c->to_ask = due > CATALOG_LAG_UNDER_WAY ? due : CATALOG_LAG_UNDER_WAY;
     c->to_ask = c->to_ask < c->n ? c->to_ask : c->n;
+    c->to_ask = c->one_queue ? 1 : c->to_ask;
     for (int i = 0; i < CATALOG_LAG_UNDER_WAY && c->to_ask > 0; i++) {
         if (!c->asks[i].busy)
             ask(w, &c->asks[i]);
@@ -324,12 +329,14 @@ static void on_lag_time(struct timer *t)
     sched_set_in(w->sched, t, CATALOG_LAG_TICK_US);
 }
 
-const struct catalog_item *catalog_backlog(struct worker *w, struct item item)
+const struct catalog_backlog *catalog_backlog(struct worker *w, struct item item)
 {
-    struct catalog_item *it = find(&w->catalog, item);
-    if (!it || it->lag_at_us == 0 || w->sched->now_us - it->lag_at_us > CATALOG_LAG_FRESH_US)
+    struct catalog *c = &w->catalog;
+    const struct catalog_item *it = find(c, item);
+    const struct catalog_backlog *b = c->one_queue ? &c->all : it ? &it->backlog : NULL;
+    if (!b || b->at_us == 0 || w->sched->now_us - b->at_us > CATALOG_LAG_FRESH_US)
         return NULL;
-    return it;
+    return b;
 }
 
 static void show_pending(struct worker *w)

@@ -1,8 +1,8 @@
 /* The items: those that the stock lists, read again and again, and those that PostgreSQL knows as
  * warmed (rule 34: the list may be lost while the streams are there); told to the queue. And the
- * backlog of each, for
- * recovery and (inside the adapter) for the metrics (rules 26, 31). What is not known is never
- * taken for zero.
+ * backlog of each, for recovery and (inside the adapter) for the metrics (rules 26, 31). What is
+ * not known is never taken for zero. A queue that carries all items in one is asked once, not once
+ * per item, and its backlog is everybody's (queue_lag.of_all_items).
  *
  * At most cfg.max_items are served. Of more, those that are served already stay, then those with
  * the lowest ids come; the surplus is logged, counted, and told by catalog_complaint until items
@@ -24,10 +24,13 @@
 
 struct worker;
 
+struct catalog_backlog {
+    int64_t at_us; /* when it was known; 0: never */
+    int64_t waiting, in_hand, oldest_age_ms;
+};
 struct catalog_item {
     struct item item;
-    int64_t lag_at_us; /* when its backlog was known; 0: never */
-    int64_t waiting, in_hand, oldest_age_ms;
+    struct catalog_backlog backlog;
     int64_t pending; /* unsettled reservations, as recovery last saw them; -1: not known */
 };
 struct catalog_ask {
@@ -61,6 +64,8 @@ struct catalog {
     int64_t read_at_us, changed_at_us;
     int failures; /* in a row */
 
+    bool one_queue; /* the last answer was of all items: */
+    struct catalog_backlog all;
     struct catalog_ask asks[CATALOG_LAG_UNDER_WAY];
     int next;   /* rotates */
     int to_ask; /* in this tick */
@@ -70,8 +75,8 @@ void catalog_init(struct worker *w);
 void catalog_start(struct worker *w);
 void catalog_stop(struct worker *w);
 void catalog_deinit(struct worker *w);
-/* The backlog of an item if it is known and fresh; NULL if not. */
-const struct catalog_item *catalog_backlog(struct worker *w, struct item item);
+/* The backlog that an item's messages are in, if it is known and fresh; NULL if not. */
+const struct catalog_backlog *catalog_backlog(struct worker *w, struct item item);
 /* -1: could not be found out. */
 void catalog_saw_pending(struct worker *w, struct item item, int64_t pending);
 /* Nobody looks at the moment: what was seen is not known any more. */

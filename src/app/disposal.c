@@ -92,6 +92,21 @@ void disposal_ack(struct worker *w, struct item item, struct work **works, int n
     start(w, item, works, n, true, 0);
 }
 
+void disposal_leave(struct worker *w, struct work **works, int n)
+{
+    static struct log_limit limit;
+    uint64_t more;
+    if (log_allowed(&limit, w->sched->now_us, &more))
+        log_warn("messages that the broker gave up are left to their lease",
+                 LOG_Z("consumer_group", EVENT_GROUP), LOG_I("messages", n),
+                 LOG_Z("broker_message_id", works[0]->m->id), LOG_Z("outcome", "redelivery"),
+                 LOG_B("retryable", true), LOG_I("suppressed", (int64_t)more));
+    for (int i = 0; i < n; i++) {
+        worker_outcome(works[i], OUTCOME_RETRY);
+        hand_put(works[i]);
+    }
+}
+
 void disposal_retry_later(struct worker *w, struct item item, struct work **works, int n,
                           int attempt)
 {

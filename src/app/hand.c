@@ -93,6 +93,20 @@ int64_t hand_deadline_us(const struct work *k)
     return k->m->lease_until_us - k->w->cfg.lease_margin_us;
 }
 
+int64_t hand_oldest_age_ms(struct worker *w)
+{
+    int64_t now = worker_wall_ms(w), oldest = 0;
+    for (int i = 0; i < w->hand.size; i++) {
+        const struct queue_message *m = w->hand.works[i].m;
+        if (!m)
+            continue;
+        int64_t age = m->deliveries > 1 || m->enqueued_ms == 0 ? 1 : now - m->enqueued_ms;
+        age = age < 1 ? 1 : age;
+        oldest = age > oldest ? age : oldest;
+    }
+    return oldest;
+}
+
 void hand_set_waiting(struct work *k, bool waiting)
 {
     k->w->hand.waiting += (int)waiting - (int)k->waiting;

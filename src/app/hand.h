@@ -11,8 +11,8 @@ struct worker;
 
 enum work_suspect { WORK_HEALTHY, WORK_UNASKED, WORK_KNOWN }; /* which list of suspects it is in */
 
-/* One message in hand. It is in exactly one place: waiting in a lane or among the suspects (link),
- * or being worked on. */
+/* One message in hand. It is in exactly one place: waiting in a lane, among the suspects or the
+ * returned (link), or being worked on. */
 struct work {
     struct list link;
     struct worker *w;
@@ -23,10 +23,11 @@ struct work {
     int pins;
     bool put;
     bool untold;  /* PROCESSING may still have to be told */
-    bool waiting; /* in a lane or among the suspects, nothing has started with it */
+    bool waiting; /* in a lane, among the suspects or the returned, nothing has started with it */
     enum work_suspect suspect;
-    int again;    /* how often the order function said AGAIN */
-    int extended; /* how often the lease was prolonged */
+    bool returned; /* among the returned */
+    int again;     /* how often the order function said AGAIN */
+    int extended;  /* how often the lease was prolonged */
 };
 
 /* The ids of the event in hand, for logs: the seed's fields (000 §12.1). */
@@ -58,6 +59,8 @@ void hand_pin(struct work *k);
 void hand_unpin(struct work *k);
 /* Nothing may start with it any more from here on: its lease is over, or nearly. */
 int64_t hand_deadline_us(const struct work *k);
+/* By enqueue time, of first deliveries; 0: nothing is in hand (rule 26). */
+int64_t hand_oldest_age_ms(struct worker *w);
 void hand_set_waiting(struct work *k, bool waiting);
 /* How many are being worked on, not waiting. */
 static inline int hand_active(const struct hand *h)

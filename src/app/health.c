@@ -14,7 +14,8 @@ static void run_beat(struct share_job *j, struct orders *o)
 {
     struct health *h = container_of(j, struct health, beat_job);
     struct worker *w = container_of(h, struct worker, health);
-    j->rc = o->ops->beat(o, &h->beat_ctx, str_of(w->life)); /* life never changes: any thread */
+    /* life never changes: any thread */
+    j->rc = o->ops->beat(o, &h->beat_ctx, str_of(w->life), h->own_age_ms, &h->fleet_age_ms);
 }
 
 static void show(struct worker *w)
@@ -53,7 +54,7 @@ static bool says_nothing(int rc)
 void health_saw(struct worker *w, int rc)
 {
     if (!says_nothing(rc))
-        note(w, rc >= 0 || rc == ERR_CONFLICT || rc == ERR_INVALID);
+        note(w, rc >= 0 || rc == ERR_CONFLICT || rc == ERR_INVALID || rc == ERR_NOTFOUND);
 }
 
 static void on_probe_time(struct timer *t)
@@ -87,6 +88,7 @@ static void on_beat_time(struct timer *t)
     struct health *h = &w->health;
     if (!h->beating) {
         h->beating = true;
+        h->own_age_ms = hand_oldest_age_ms(w);
         ctx_init(&h->beat_ctx, &w->root, w->sched->now_us + HEALTH_BEAT_US);
         share_submit(w, &h->beat_job);
     }
@@ -96,8 +98,22 @@ static void on_beat_time(struct timer *t)
 static void on_beaten(struct share_job *j)
 {
     struct health *h = container_of(j, struct health, beat_job);
+    struct worker *w = container_of(h, struct worker, health);
     h->beating = false;
-    worker_changed(container_of(h, struct worker, health));
+    if (j->rc >= 0) {
+        h->fleet_ms = h->fleet_age_ms;
+        h->fleet_at_us = w->sched->now_us;
+    }
+    worker_changed(w);
+}
+
+int64_t health_fleet_age_ms(const struct worker *w)
+{
+    const struct health *h = &w->health;
+    int64_t since = w->sched->now_us - h->fleet_at_us;
+    if (h->fleet_at_us == 0 || since > 2 * HEALTH_BEAT_US + HEALTH_BEAT_US / 2)
+        return -1;
+    return h->fleet_ms > 0 ? h->fleet_ms + since / 1000 : 0;
 }
 
 /* --- how long both were usable --- */

@@ -1,7 +1,7 @@
 /* Whether PostgreSQL is usable: the breaker over the order transactions, its probe (an empty call
- * of the order function, rule 21), the retry budget (rule 32), the beat of this life (rule 23), and
- * how long both PostgreSQL and the queue have been usable since a given time (rule 30). Loop
- * thread. */
+ * of the order function, rule 21), the retry budget (rule 32), the beat of this life (rule 23) with
+ * the age of what is in hand, here and in the whole fleet (rule 26), and how long both PostgreSQL
+ * and the queue have been usable since a given time (rule 30). Loop thread. */
 #pragma once
 
 #include "app/share.h"
@@ -20,6 +20,8 @@ struct health {
     struct share_job probe_job, beat_job;
     struct ctx probe_ctx, beat_ctx;
     bool probing, beating;
+    int64_t own_age_ms, fleet_age_ms; /* of the beat under way */
+    int64_t fleet_ms, fleet_at_us;    /* as last told; 0: never */
     /* The usable time, sampled: in between it is interpolated downwards, so a hold is never taken
      * for longer than it was. */
     struct {
@@ -35,5 +37,8 @@ void health_stop(struct worker *w); /* no timers any more; jobs under way still 
  * a call that was cancelled or not made says nothing. */
 void health_saw(struct worker *w, int rc);
 bool health_usable(const struct worker *w);
+/* The oldest message in the hands of any live worker, by enqueue time: 0 none, -1 not known. A beat
+ * is HEALTH_BEAT_US behind; what another took since is not in it. */
+int64_t health_fleet_age_ms(const struct worker *w);
 /* For how long of the time since wall_ms both were usable. */
 int64_t health_usable_since_us(struct worker *w, int64_t wall_ms);

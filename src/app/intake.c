@@ -97,7 +97,10 @@ static void take_one(struct worker *w, struct queue_message *m)
         return;
     }
     progress_received(k);
-    worker_route(k);
+    if (m->dead)
+        returned_add(k);
+    else
+        worker_route(k);
 }
 
 /* The bound holds whatever the queue does: what is too much goes back unread. */

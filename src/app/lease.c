@@ -54,10 +54,7 @@ static void look_at(struct work *k, struct extension **x)
     int64_t left = hand_deadline_us(k) - w->sched->now_us;
     if (left <= 0) {
         worker_outcome(k, OUTCOME_DROPPED);
-        if (suspects_has(k))
-            suspects_remove(k);
-        else
-            lanes_remove(k);
+        worker_unroute(k);
         hand_put(k);
         return;
     }

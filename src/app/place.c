@@ -211,6 +211,12 @@ static enum flow_result step_judge(struct flow *f)
         }
         return FLOW_NEXT;
     }
+    if (rc == ERR_NOTFOUND) { /* of an item that is none: no need to find out whose fault it is */
+        for (int i = from; i < from + n; i++)
+            blame(b, b->works[i]);
+        flow_goto(f, PICK);
+        return FLOW_NEXT;
+    }
     if (may_repeat(b, rc)) {
         flow_goto(f, PAUSE);
         sched_set_in(

@@ -5,7 +5,7 @@
  *                           tx_attempts within tx_budget and the retry budget (rule 32); an answer
  *                           that was lost is never taken for a failure, the inbox decides
  *   JUDGE → PICK            a message's own fault: the part is halved (rule 20), one message alone
- *                           is blamed
+ *                           is blamed; of an item that PostgreSQL does not know all are
  *   BLAME → COUNT → END     the blamed are counted (unless all of a halved batch failed alike), and
  *                           given back, or buried at max_attempts
  *   JUDGE → BLAME           many messages ran out of time: back to their lane, for smaller batches

@@ -2,21 +2,28 @@
 
 #include "app/worker.h"
 
+/* A reservation is older than its message by the time that publishing took, and the broker has a
+ * clock of its own: the one whose message is the oldest must not be taken for passed. */
+#define AGE_SLACK_US 1000000
+
 static int64_t age_us(struct worker *w, const struct reservation *res)
 {
     return (worker_wall_ms(w) + w->recover.skew_ms - res->created_at_ms) * 1000;
 }
 
 /* Where the transport does not say it (rule 30): the queue has passed what is older than the oldest
- * that waits. */
+ * that waits, or that any worker has in its hands. */
 static void judge_by_age(struct worker *w, struct recover_row *row)
 {
-    const struct catalog_item *backlog = catalog_backlog(w, row->item);
-    row->position_known = backlog != NULL;
-    if (!backlog)
+    const struct catalog_backlog *backlog = catalog_backlog(w, row->item);
+    /* A queue that tells of its positions tells of what all consumers hold, too. */
+    int64_t fleet_ms = w->catalog.one_queue ? health_fleet_age_ms(w) : 0;
+    row->position_known = backlog && fleet_ms >= 0;
+    if (!row->position_known)
         return;
-    bool empty = backlog->waiting + backlog->in_hand == 0;
-    bool passed = empty || backlog->oldest_age_ms * 1000 < age_us(w, &row->r);
+    bool empty = backlog->waiting + backlog->in_hand == 0 && fleet_ms == 0;
+    int64_t oldest_ms = backlog->oldest_age_ms > fleet_ms ? backlog->oldest_age_ms : fleet_ms;
+    bool passed = empty || oldest_ms * 1000 + AGE_SLACK_US < age_us(w, &row->r);
     row->position = passed ? QUEUE_PASSED : QUEUE_WAITING;
 }
 

@@ -8,6 +8,7 @@ static void on_changed(struct timer *t)
 {
     struct worker *w = container_of(t, struct worker, changed);
     suspects_poke(w);
+    returned_poke(w);
     share_pump(w);
     intake_poke(w);
     if (!w->stopping || !w->on_idle || w->hand.used > 0 || !intake_stopped(w))
@@ -44,6 +45,7 @@ void worker_init(struct worker *w)
     lanes_init(w, slots);
     share_init(w);
     suspects_init(w);
+    returned_init(w);
     burial_init(w);
     marks_init(w);
     progress_init(w);
@@ -82,10 +84,7 @@ void worker_cancel(struct worker *w)
         struct work *k = &w->hand.works[i];
         if (!k->m || !k->waiting)
             continue;
-        if (suspects_has(k))
-            suspects_remove(k);
-        else
-            lanes_remove(k);
+        worker_unroute(k);
         hand_put(k);
     }
     worker_changed(w);
@@ -106,9 +105,16 @@ void worker_deinit(struct worker *w)
     hand_deinit(w);
 }
 
+/* The broker's count goes on where it gave a message up, and says nothing any more: what is in a
+ * lane from there has an outcome (returned.h). */
+static bool suspected(const struct work *k)
+{
+    return !k->m->dead && suspect_group(k->m->deliveries) > 0;
+}
+
 void worker_route(struct work *k)
 {
-    if (suspect_group(k->m->deliveries) > 0)
+    if (suspected(k))
         suspects_add(k);
     else if (k->again > 0)
         lanes_add_front(k);
@@ -118,10 +124,20 @@ void worker_route(struct work *k)
 
 void worker_return(struct work *k)
 {
-    if (suspect_group(k->m->deliveries) > 0)
+    if (suspected(k))
         suspects_add(k);
     else
         lanes_add_front(k);
+}
+
+void worker_unroute(struct work *k)
+{
+    if (suspects_has(k))
+        suspects_remove(k);
+    else if (returned_has(k))
+        returned_remove(k);
+    else
+        lanes_remove(k);
 }
 
 bool worker_may_place(const struct worker *w)

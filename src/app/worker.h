@@ -3,7 +3,8 @@
  *   intake ─→ lanes ─→ place ─→ finish ─→ disposal (ack)
  *     │         ↑        │         └────→ marks
  *     │      suspects    ├─→ burial ────→ disposal (ack)
- *     └─────────┘        └─→ disposal (retry later)
+ *     ├─────────┘        └─→ disposal (retry later)
+ *     └─→ returned ─→ lanes, burial or disposal: what the broker gave up
  *   relay, recover, catalog, health: beside it, by the clock
  *
  * All of it belongs to one loop's thread; blocking work goes to the crew through share. Every wait
@@ -21,6 +22,7 @@
 #include "app/progress.h"
 #include "app/recover.h"
 #include "app/relay.h"
+#include "app/returned.h"
 #include "app/share.h"
 #include "app/suspects.h"
 #include "app/worker_metrics.h"
@@ -72,6 +74,7 @@ struct worker {
     struct lanes lanes;
     struct batch_limit batch_limit;
     struct suspects suspects;
+    struct returned returned;
     struct burials burials;
     struct lease lease;
     struct marks marks;
@@ -115,6 +118,8 @@ static inline void worker_op_ended(struct worker *w)
 void worker_route(struct work *k);
 /* What was in a transaction and is to be in another: as worker_route, but before all others. */
 void worker_return(struct work *k);
+/* Takes one out of where it waits. */
+void worker_unroute(struct work *k);
 /* Whether new work may start: PostgreSQL usable, not cancelled. */
 bool worker_may_place(const struct worker *w);
 void worker_outcome(struct work *k, enum work_outcome outcome);

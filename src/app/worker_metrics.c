@@ -90,6 +90,8 @@ void worker_metrics_init(struct worker_metrics *m)
                            "Reservations whose place in the queue was unknown in the last look.");
     m->suspects = counter("seckill_suspects_total",
                           "Messages that were held apart: they may end the process.");
+    m->returned = counter("seckill_mq_returned_total",
+                          "Messages from the broker's dead letter queue, published again.");
     m->extended = counter("seckill_mq_lease_extended_total", "Leases prolonged.");
     m->recover_failures = counter("seckill_recover_failures_total",
                                   "Looks of recovery that failed; its turn comes again.");

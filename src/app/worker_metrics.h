@@ -30,7 +30,7 @@ struct worker_metrics {
     struct metric *order_created, *order_delay, *order_rejected[REASONS];
     struct metric *settle_failures, *marks_dropped, *relayed, *relay_later;
     struct metric *pending, *republished, *voided, *resettled, *age_unknown;
-    struct metric *suspects, *extended;
+    struct metric *suspects, *returned, *extended;
     struct metric *recover_failures, *unreadable, *orphans, *unreadable_settles;
     struct metric *items, *items_surplus, *items_unlisted, *items_retired, *catalog_failures;
 };

@@ -2,7 +2,7 @@
  * ctx; one port per thread (it is one connection). rc < 0 as in err.h: ERR_UNAVAIL = not done;
  * ERR_UNCERTAIN = the COMMIT's answer was lost: run the same ids again, the inbox decides;
  * ERR_CONFLICT = 40001/40P01: redo the whole call; ERR_INVALID = own failure of the message(s)
- * (rule 20). */
+ * (rule 20); ERR_NOTFOUND = that of each of them: place does not know the item. */
 #pragma once
 
 #include "base/ctx.h"
@@ -125,8 +125,11 @@ struct orders_ops {
                          struct str life, int *dead_alone);
     int (*suspect_clear)(struct orders *, const struct ctx *, const struct uuid *message_ids, int n,
                          struct str life);
-    /* This life is alive (each 2 s; a life without a beat for 10 s has ended). */
-    int (*beat)(struct orders *, const struct ctx *, struct str life);
+    /* This life is alive (each 2 s; a life without a beat for 10 s has ended), and how old the
+     * oldest message in its hands is (0: there is none). *fleet_age_ms: the highest of all that are
+     * alive, this one too (rule 26). */
+    int (*beat)(struct orders *, const struct ctx *, struct str life, int64_t age_ms,
+                int64_t *fleet_age_ms);
     /* Reads for query-api. rc 0 found, 1 not there. */
     int (*find_request)(struct orders *, const struct ctx *, struct item item, int64_t user_id,
                         const struct uuid *request_id, struct orders_inbox *row,

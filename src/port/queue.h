@@ -11,6 +11,9 @@
 #include "core/item.h"
 
 #define QUEUE_ID_MAX 128
+/* Rule 22: from this delivery on retry_later publishes again, where the transport's own count leads
+ * to its dead letter queue. */
+#define QUEUE_REPUBLISH_FROM 8
 
 /* A message in hand. Made by the adapter, borrowed by the caller until queue_ops.release: its slot.
  */

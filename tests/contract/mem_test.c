@@ -349,7 +349,9 @@ static void tombstones_and_quarantine(void **state)
     assert_int_equal(mem_db_dead_letters(db), 2);
     /* Rule 23: lives that ended without clearing their mark. */
     struct uuid suspect = id(3, 9);
-    assert_int_equal(o->ops->beat(o, &c, STR("one")), 0);
+    int64_t fleet = -1;
+    assert_int_equal(o->ops->beat(o, &c, STR("one"), 0, &fleet), 0);
+    assert_int_equal(fleet, 0);
     assert_int_equal(o->ops->suspect_begin(o, &c, &suspect, STR("one"), &alone), 0);
     assert_int_equal(alone, 0);
     assert_int_equal(o->ops->suspect_begin(o, &c, &suspect, STR("two"), &alone), 0);

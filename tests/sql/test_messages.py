@@ -139,6 +139,22 @@ def test_rule23_only_lives_that_ended_uncleared_count(sale):
     assert begin(lives[4]) == 2  # a life that nobody knows any more has ended
 
 
+def test_rule26_the_fleet_is_as_old_as_its_oldest_live_worker(sale):
+    sale.c.execute("DELETE FROM worker_lives")
+
+    def beat(life, age_ms):
+        return sale.scalar("SELECT seckill_beat(%s, %s)", life, age_ms)
+
+    assert beat("a", 0) == 0
+    assert 60_000 <= beat("b", 60_000) < 70_000
+    assert 60_000 <= beat("a", 5) < 70_000
+    sale.c.execute("UPDATE worker_lives SET beat_at = clock_timestamp() - interval '11 seconds' WHERE life = 'b'")
+    assert 1 <= beat("a", 1) < 10_000  # b is dead: its messages come back with their leases
+    assert beat("a", 0) == 0
+    sale.c.execute("SELECT seckill_beat('c')")  # a worker of the version before says nothing of it
+    assert beat("a", 0) == 0
+
+
 def test_rule9_unsettled_rows_are_claimed_and_marked(sale, database):
     sale.item(10)
     sale.c.execute("UPDATE outbox SET settled_at = clock_timestamp() WHERE settled_at IS NULL")

@@ -15,6 +15,8 @@ struct mem_broker *mem_broker_new(const struct mem_broker_config *c)
     b->sched = c->sched;
     b->latency_us = c->latency_us ? c->latency_us : 1000;
     b->lease_us = c->lease_us ? c->lease_us : 10000000;
+    b->shared = c->shared;
+    b->dead_after = c->dead_after;
     b->pump.on_fire = on_pump;
     list_init(&b->streams);
     list_init(&b->waiters);
@@ -43,7 +45,7 @@ static struct mem_stream *find_stream(const struct mem_broker *b, struct item it
 {
     list_for_each (l, &b->streams) {
         struct mem_stream *s = container_of(l, struct mem_stream, link);
-        if (item_eq(s->item, item))
+        if (b->shared || item_eq(s->item, item))
             return s;
     }
     return NULL;
@@ -54,7 +56,8 @@ struct mem_stream *mem_broker_stream(struct mem_broker *b, struct item item)
     struct mem_stream *s = find_stream(b, item);
     if (!s) {
         s = mem_alloc(sizeof *s);
-        s->item = item;
+        if (!b->shared)
+            s->item = item;
         list_push_back(&b->streams, &s->link);
     }
     return s;
@@ -96,13 +99,15 @@ void mem_broker_append(struct mem_broker *b, struct item item, struct str body, 
     m->len = body.len;
     s->all[s->n++] = m;
     if (queue_id)
-        str_copy(queue_id, 32, str_of(m->id));
+        str_copy(queue_id, 32, str_of(b->shared ? "" : m->id));
     mem_broker_wake(b);
 }
 
-static struct mem_msg *take_expired(const struct mem_broker *b, const struct mem_stream *s)
+static struct mem_msg *take_expired(const struct mem_broker *b, struct mem_stream *s)
 {
-    for (int i = 0; i < s->waiting_from; i++) {
+    while (s->over_to < s->waiting_from && s->all[s->over_to]->state > MEM_MSG_IN_HAND)
+        s->over_to++;
+    for (int i = s->over_to; i < s->waiting_from; i++) {
         if (s->all[i]->state == MEM_MSG_IN_HAND && s->all[i]->lease_until_us <= b->sched->now_us)
             return s->all[i];
     }
@@ -132,6 +137,15 @@ bool mem_broker_expire(struct mem_broker *b, struct item item, const char *queue
     m->lease_until_us = b->sched->now_us;
     mem_broker_wake(b);
     return true;
+}
+
+void mem_broker_set_deliveries(struct mem_broker *b, struct item item, int deliveries)
+{
+    const struct mem_stream *s = find_stream(b, item);
+    for (int i = 0; s && i < s->n; i++) {
+        if (s->all[i]->state <= MEM_MSG_IN_HAND)
+            s->all[i]->deliveries = deliveries;
+    }
 }
 
 void mem_broker_expire_all(struct mem_broker *b)

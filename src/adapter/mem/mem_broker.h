@@ -21,7 +21,9 @@ struct mem_stream {
     struct list link;
     struct item item;
     struct mem_msg **all;
-    int n, cap, waiting_from; /* everything before waiting_from was delivered once */
+    int n, cap;
+    int over_to;      /* everything before it is acked or wiped */
+    int waiting_from; /* everything before it was delivered once */
     int64_t last_ms;
     int last_seq;
 };
@@ -29,6 +31,8 @@ struct mem_stream {
 struct mem_broker {
     struct sched *sched;
     int64_t latency_us, lease_us;
+    bool shared;
+    int dead_after;
     struct list streams, waiters; /* waiters: receives that have arrived */
     struct timer pump;
     int consumers, next_consumer;

@@ -49,6 +49,7 @@ struct mem_note {
     char text[128]; /* life, broker id */
     int value;
     int64_t at_us;
+    int64_t oldest_us; /* of a life: when its oldest message was enqueued; 0: it has none */
 };
 
 struct mem_db {

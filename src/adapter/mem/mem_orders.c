@@ -163,8 +163,14 @@ static int store_dead_letter(struct mem_db *db, const struct orders_dead_letter 
     str_copy(broker_id, sizeof broker_id, dl->broker_id);
     if (dl->decoded) {
         const struct mem_inbox *in = mem_db_inbox(db, &dl->message_id);
-        if (in)
-            return strcmp(in->row.status, "QUARANTINED") == 0 ? 0 : 1;
+        if (in && strcmp(in->row.status, "QUARANTINED") != 0)
+            return 1;
+        if (in && mem_db_note(db, MEM_NOTE_DEAD_LETTER, &dl->message_id, NULL))
+            return 0;
+        if (in) {
+            mem_db_add_note(db, MEM_NOTE_DEAD_LETTER, &dl->message_id, broker_id);
+            return 0;
+        }
         struct orders_row row = {.message_id = dl->message_id,
                                  .request_id = dl->request_id,
                                  .reservation_id = dl->reservation_id,
@@ -263,7 +269,8 @@ static int op_suspect_clear(struct orders *o, const struct ctx *ctx, const struc
     return leave(o, ctx, 0);
 }
 
-static int op_beat(struct orders *o, const struct ctx *ctx, struct str life)
+static int op_beat(struct orders *o, const struct ctx *ctx, struct str life, int64_t age_ms,
+                   int64_t *fleet_age_ms)
 {
     int rc = enter(o, ctx, MEM_ORDERS_BEAT);
     char name[128];
@@ -275,6 +282,15 @@ static int op_beat(struct orders *o, const struct ctx *ctx, struct str life)
     if (!n)
         n = mem_db_add_note(db, MEM_NOTE_LIFE, NULL, name);
     n->at_us = db->sched->now_us;
+    n->oldest_us = age_ms > 0 ? n->at_us - age_ms * 1000 : 0;
+    *fleet_age_ms = 0;
+    list_for_each (l, &db->notes) {
+        const struct mem_note *x = container_of(l, struct mem_note, link);
+        int64_t age = n->at_us - x->oldest_us;
+        if (x->kind == MEM_NOTE_LIFE && x->oldest_us && n->at_us - x->at_us <= LIFE_ENDS_AFTER_US &&
+            age / 1000 > *fleet_age_ms)
+            *fleet_age_ms = age / 1000;
+    }
     return leave(o, ctx, 0);
 }
 

@@ -118,7 +118,7 @@ int mem_db_place(struct mem_db *db, struct item item, struct orders_row *rows, i
     if (rc || n == 0)
         return rc;
     if (!inv)
-        return ERR_INVALID;
+        return ERR_NOTFOUND;
     /* Rule 18: when there are too few, the last by seq go without. */
     struct orders_row **order = mem_alloc((size_t)n * sizeof *order);
     for (int i = 0; i < n; i++)

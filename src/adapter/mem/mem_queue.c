@@ -91,12 +91,33 @@ static int apply_extend(struct mem_call *c, void *request)
     return apply_lease(c, request, q->broker->lease_us);
 }
 
+/* Rule 22: published again, then acked. How many. */
+static int republish(struct mem_call *c)
+{
+    struct mem_queue *q = c->port;
+    struct batch_rows *rows = c->aux;
+    int done = 0;
+    for (int i = 0; i < rows->n && q->broker->dead_after > 0; i++) {
+        struct mem_msg *m = rows->row[i].msg;
+        if (m->state != MEM_MSG_IN_HAND || m->owner != q->number ||
+            (m->deliveries < QUEUE_REPUBLISH_FROM && m->deliveries <= q->broker->dead_after))
+            continue;
+        mem_broker_append(q->broker, m->stream->item, (struct str){m->body, m->len}, NULL);
+        m->state = MEM_MSG_ACKED;
+        done++;
+    }
+    return done;
+}
+
 static int apply_retry_later(struct mem_call *c, void *request)
 {
     struct mem_queue *q = c->port;
     struct queue_batch *r = request;
     int64_t delay = r->delay_us < 0 ? 0 : r->delay_us;
-    return apply_lease(c, r, delay < q->broker->lease_us ? delay : q->broker->lease_us);
+    int done = republish(c);
+    int rc = apply_lease(c, r, delay < q->broker->lease_us ? delay : q->broker->lease_us);
+    r->done += done;
+    return rc;
 }
 
 static void before_extended(struct mem_call *c, void *request, void *callers)
@@ -148,6 +169,8 @@ static int apply_locate(struct mem_call *c, void *request)
     struct queue_locate *r = request;
     struct mem_queue *q = c->port;
     const struct mem_msg *m = mem_broker_find(q->broker, r->item, r->queue_id);
+    if (q->broker->shared)
+        return ERR_NOTFOUND;
     if (!m)
         return QUEUE_PASSED;
     switch (m->state) {
@@ -171,10 +194,13 @@ static int apply_lag(struct mem_call *c, void *request)
     struct mem_queue *q = c->port;
     const struct mem_stream *s = mem_broker_stream(q->broker, r->item);
     int64_t now = mem_clock_wall_ms(q->broker->sched);
+    bool shared = q->broker->shared;
     r->waiting = r->in_hand = r->oldest_age_ms = 0;
-    for (int i = 0; i < s->n; i++) {
+    r->of_all_items = shared;
+    for (int i = s->over_to; i < s->n; i++) {
         const struct mem_msg *m = s->all[i];
-        if (m->state > MEM_MSG_IN_HAND)
+        if (m->state > MEM_MSG_IN_HAND ||
+            (shared && m->state == MEM_MSG_IN_HAND && m->owner != q->number))
             continue;
         r->waiting += m->state == MEM_MSG_WAITING;
         r->in_hand += m->state == MEM_MSG_IN_HAND;
@@ -217,6 +243,11 @@ static void op_cancel(struct queue *q, struct op *op)
 static void op_set_items(struct queue *q, const struct item *items, int n)
 {
     struct mem_queue *m = of(q);
+    static const struct item all = {0, 0};
+    if (m->broker->shared) {
+        items = &all;
+        n = 1;
+    }
     free(m->items);
     m->items = mem_alloc((size_t)n * sizeof *items);
     if (n)
@@ -251,6 +282,7 @@ struct queue *mem_queue_new(struct mem_broker *b, const char *consumer, int max_
     list_init(&q->receives);
     mem_link_init(&q->link, b->sched, b->latency_us);
     b->consumers++;
+    op_set_items(&q->port, NULL, 0);
     return &q->port;
 }
 

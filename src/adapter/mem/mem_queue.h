@@ -1,5 +1,6 @@
 /* The queue port in memory, on a virtual clock: leases, redelivery, delivery counts, delayed retry,
- * one stream per item; for flow tests. Not for production.
+ * one stream per item; for flow tests. Not for production. Or, with `shared` and `dead_after`, what
+ * RocketMQ does of it.
  *
  * A broker is the server; each port on it is one consumer. Operations arrive half the latency after
  * they were submitted and answer the other half later, never inside the submitting call; deadlines,
@@ -29,6 +30,10 @@ struct mem_broker_config {
     struct sched *sched;
     int64_t latency_us; /* 0: 1 ms */
     int64_t lease_us;   /* 0: 10 s */
+    bool shared; /* one queue for all items, which it does not tell apart: set_items means nothing,
+                    locate is ERR_NOTFOUND, lag is of all items: what waits, and what the asking
+                    consumer holds. Functions that take an item take any */
+    int dead_after; /* deliveries, from then on it comes as dead (rule 22); 0: never */
 };
 struct mem_broker *mem_broker_new(const struct mem_broker_config *c);
 void mem_broker_free(struct mem_broker *b); /* after its consumers */
@@ -46,6 +51,8 @@ void mem_broker_append(struct mem_broker *b, struct item item, struct str body, 
 bool mem_broker_expire(struct mem_broker *b, struct item item, const char *queue_id);
 /* All leases end now. */
 void mem_broker_expire_all(struct mem_broker *b);
+/* What of the item is not acked was delivered so often in vain. */
+void mem_broker_set_deliveries(struct mem_broker *b, struct item item, int deliveries);
 /* Not acked messages of an item: waiting and in hand. */
 int mem_broker_unacked(const struct mem_broker *b, struct item item);
 int mem_broker_acked(const struct mem_broker *b, struct item item);

@@ -123,6 +123,7 @@ static void hand_over(struct receiving *x, struct mem_msg *m)
     h->m.item = m->stream->item;
     h->m.body = (struct str){m->body, m->len};
     h->m.deliveries = m->deliveries;
+    h->m.dead = b->dead_after > 0 && m->deliveries > b->dead_after;
     h->m.enqueued_ms = m->enqueued_ms;
     str_copy(h->m.id, sizeof h->m.id, str_of(m->id));
     h->msg = m;
@@ -158,7 +159,7 @@ static int64_t next_expiry(const struct mem_broker *b)
     int64_t next = INT64_MAX;
     list_for_each (l, &b->streams) {
         const struct mem_stream *s = container_of(l, struct mem_stream, link);
-        for (int i = 0; i < s->waiting_from; i++) {
+        for (int i = s->over_to; i < s->waiting_from; i++) {
             if (s->all[i]->state == MEM_MSG_IN_HAND && s->all[i]->lease_until_us < next)
                 next = s->all[i]->lease_until_us;
         }

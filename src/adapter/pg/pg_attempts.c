@@ -72,13 +72,21 @@ int pg_suspect_clear(struct orders *o, const struct ctx *ctx, const struct uuid 
     return pg_conn_query(c, ctx, PG_WRITES, "SELECT seckill_suspect_clear($1, $2)", &a, "i", &r);
 }
 
-int pg_beat(struct orders *o, const struct ctx *ctx, struct str life)
+int pg_beat(struct orders *o, const struct ctx *ctx, struct str life, int64_t age_ms,
+            int64_t *fleet_age_ms)
 {
     struct pg_conn *c = pg_orders_conn(o);
     struct pg_args a;
     pg_args_init(&a, &c->buf);
     pg_add_text(&a, life);
+    pg_add_i64(&a, age_ms);
     PG_RESULT r = NULL;
     /* Doing it twice is harmless, so a lost answer is no unknown write. */
-    return pg_conn_query(c, ctx, PG_READS, "SELECT seckill_beat($1)::text", &a, "t", &r);
+    int rc = pg_conn_query(c, ctx, PG_READS, "SELECT seckill_beat($1, $2)", &a, "q", &r);
+    if (rc)
+        return rc;
+    if (PQntuples(r) != 1)
+        return ERR_INTERNAL;
+    *fleet_age_ms = pg_i64(r, 0, 0);
+    return 0;
 }

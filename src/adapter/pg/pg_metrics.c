@@ -115,10 +115,10 @@ void pg_metrics_steps(const struct orders_timing *t)
 
 void pg_metrics_tx(int rc, int64_t us)
 {
-    int i = rc >= 0              ? 0
-            : rc == ERR_CONFLICT ? 1
-            : rc == ERR_INVALID  ? 2
-            : err_is_unknown(rc) ? 3
-                                 : 4;
+    int i = rc >= 0                                   ? 0
+            : rc == ERR_CONFLICT                      ? 1
+            : rc == ERR_INVALID || rc == ERR_NOTFOUND ? 2
+            : err_is_unknown(rc)                      ? 3
+                                                      : 4;
     metric_observe_us(tx[i], us);
 }

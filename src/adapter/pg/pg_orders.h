@@ -41,7 +41,8 @@ int pg_suspect_begin(struct orders *o, const struct ctx *ctx, const struct uuid 
                      struct str life, int *dead_alone);
 int pg_suspect_clear(struct orders *o, const struct ctx *ctx, const struct uuid *message_ids, int n,
                      struct str life);
-int pg_beat(struct orders *o, const struct ctx *ctx, struct str life);
+int pg_beat(struct orders *o, const struct ctx *ctx, struct str life, int64_t age_ms,
+            int64_t *fleet_age_ms);
 
 /* pg_find.c */
 int pg_find_request(struct orders *o, const struct ctx *ctx, struct item item, int64_t user_id,

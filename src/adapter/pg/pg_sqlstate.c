@@ -7,6 +7,8 @@ int pg_sqlstate_rc(const char *sqlstate)
 {
     if (!sqlstate || strlen(sqlstate) != 5)
         return ERR_UNAVAIL;
+    if (strcmp(sqlstate, "SK002") == 0) /* no such item */
+        return ERR_NOTFOUND;
     if (strncmp(sqlstate, "22", 2) == 0 || strncmp(sqlstate, "23", 2) == 0 ||
         strncmp(sqlstate, "SK", 2) == 0)
         return ERR_INVALID;

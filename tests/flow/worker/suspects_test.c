@@ -148,11 +148,12 @@ static void test_dead_alone_three_times(void **state)
     struct uuid killer = world_message_id(&x, ITEM, 1);
     struct ctx ctx;
     int dead;
+    int64_t fleet;
     ctx_init(&ctx, NULL, CTX_NO_DEADLINE);
     for (int life = 0; life < 3; life++) {
         char name[16];
         snprintf(name, sizeof name, "dead-%d", life);
-        o->ops->beat(o, &ctx, str_of(name));
+        o->ops->beat(o, &ctx, str_of(name), 0, &fleet);
         o->ops->suspect_begin(o, &ctx, &killer, str_of(name), &dead);
     }
     mem_orders_free(o);

@@ -156,6 +156,12 @@ static void publish(struct queue *q, struct queue_publish *p)
     queue_under->publish(q, p);
 }
 
+static void lag(struct queue *q, struct queue_lag *l)
+{
+    tracing->lags++;
+    queue_under->lag(q, l);
+}
+
 static struct queue_ops queue_traced;
 
 static void settle(struct stock *s, struct stock_settle *r)
@@ -206,6 +212,7 @@ static void trace_ports(struct world *x)
         queue_traced.extend = extend;
         queue_traced.retry_later = retry_later;
         queue_traced.publish = publish;
+        queue_traced.lag = lag;
         stock_under = x->stock->ops;
         stock_traced = *stock_under;
         stock_traced.settle = settle;
@@ -228,9 +235,15 @@ static int64_t wall_us(struct worker *w)
 
 void world_init(struct world *x, int64_t units)
 {
+    world_init_on(x, units, (struct mem_broker_config){0});
+}
+
+void world_init_on(struct world *x, int64_t units, struct mem_broker_config queue)
+{
     *x = (struct world){0};
     sched_init(&x->sched, MEM_CLOCK_START_US);
-    x->broker = mem_broker_new(&(struct mem_broker_config){.sched = &x->sched});
+    queue.sched = &x->sched;
+    x->broker = mem_broker_new(&queue);
     x->stock = mem_stock_new(&(struct mem_stock_config){.sched = &x->sched, .stream = x->broker});
     x->buyers = mem_stock_another(x->stock);
     x->db = mem_db_new(&x->sched, 0);

@@ -38,10 +38,13 @@ struct world {
     int most_in_hand;
     int64_t again_for; /* the order function says AGAIN for this user, that often */
     int again_times;
+    int lags;    /* how often the backlog was asked for */
     int surplus; /* receive is asked for that many more than the worker asked */
 };
 
 void world_init(struct world *x, int64_t units); /* ITEM and ITEM_2 with as many units; no worker */
+/* On another queue; its sched is filled in. */
+void world_init_on(struct world *x, int64_t units, struct mem_broker_config queue);
 void world_start_now(struct world *x);
 void world_start(struct world *x); /* a worker, by x->cfg */
 /* The drain: stops the worker and waits until all in hand is finished. */

@@ -96,7 +96,7 @@ static void test_rule20_sqlstates(void **state)
         int rc;
     } t[] = {
         {"22P02", ERR_INVALID},  {"22021", ERR_INVALID},  {"23505", ERR_INVALID},
-        {"23514", ERR_INVALID},  {"SK001", ERR_INVALID},  {"SK002", ERR_INVALID},
+        {"23514", ERR_INVALID},  {"SK001", ERR_INVALID},  {"SK002", ERR_NOTFOUND},
         {"40001", ERR_CONFLICT}, {"40P01", ERR_CONFLICT}, {"25006", ERR_UNAVAIL},
         {"42883", ERR_UNAVAIL},  {"42P01", ERR_UNAVAIL},  {"53300", ERR_UNAVAIL},
         {"53100", ERR_UNAVAIL},  {"57014", ERR_UNAVAIL},  {"57P01", ERR_UNAVAIL},

@@ -190,7 +190,7 @@ static void test_rule20_own_failures_are_invalid(void **state)
     assert_int_equal(place(item, rows, 2), ERR_INVALID);
     fixture_rows(rows, 1);
     assert_int_equal(place((struct item){77, 77}, rows, 1),
-                     ERR_INVALID); /* an item that is not there */
+                     ERR_NOTFOUND); /* an item that is not there */
     fixture_rows(rows, 2);
     assert_int_equal(place(item, rows, 2), 0); /* the connection is fine */
 }
@@ -367,12 +367,34 @@ static void test_attempts_and_suspects(void **state)
     fixture_execute("UPDATE worker_lives SET beat_at = now() - interval '1 minute'");
     assert_int_equal(o->ops->suspect_begin(o, &ctx, ids, STR("life-2"), &dead), 0);
     assert_int_equal(dead, 1);
-    assert_int_equal(o->ops->beat(o, &ctx, STR("life-1")), 0);
+    int64_t fleet = -1;
+    assert_int_equal(o->ops->beat(o, &ctx, STR("life-1"), 0, &fleet), 0);
+    assert_int_equal(fleet, 0);
     assert_int_equal(o->ops->suspect_begin(o, &ctx, ids, STR("life-2"), &dead), 0);
     assert_int_equal(dead, 0);
     assert_int_equal(o->ops->suspect_clear(o, &ctx, ids, 2, STR("life-2")), 0);
     assert_int_equal(
         fixture_number("SELECT count(*) FROM suspect_runs WHERE cleared_at IS NOT NULL"), 1);
+}
+
+/* Rule 26: the oldest in the hands of any live worker, by this server's clock. */
+static void test_age_of_the_fleet(void **state)
+{
+    (void)state;
+    struct ctx ctx = fixture_ctx(5000000);
+    int64_t fleet = -1;
+    fixture_execute("DELETE FROM worker_lives");
+    assert_int_equal(o->ops->beat(o, &ctx, STR("old"), 60000, &fleet), 0);
+    assert_in_range(fleet, 60000, 64000);
+    assert_int_equal(o->ops->beat(o, &ctx, STR("young"), 500, &fleet), 0);
+    assert_in_range(fleet, 60000, 64000);
+    assert_int_equal(o->ops->beat(o, &ctx, STR("old"), 0, &fleet), 0); /* it ended */
+    assert_in_range(fleet, 500, 5000);
+    fixture_execute("UPDATE worker_lives SET beat_at = now() - interval '11 seconds'");
+    assert_int_equal(o->ops->beat(o, &ctx, STR("new"), 0, &fleet), 0); /* dead: no live worker's */
+    assert_int_equal(fleet, 0);
+    assert_int_equal(o->ops->beat(o, &ctx, STR("new"), 1, &fleet), 0);
+    assert_true(fleet >= 1); /* never 0 with something in hand */
 }
 
 static void test_finding(void **state)
@@ -424,6 +446,7 @@ int main(void)
         cmocka_unit_test(test_inbox_and_void),
         cmocka_unit_test(test_rules_24_25_quarantine),
         cmocka_unit_test(test_attempts_and_suspects),
+        cmocka_unit_test(test_age_of_the_fleet),
         cmocka_unit_test(test_finding),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
