@@ -4,6 +4,7 @@
  *   channel.c    one connection per proxy address, its isolation        (adapter/h2grpc below)
  *   call.c       one call: headers, signature, packing, decoding, classes of answers
  *   code.c       the answers' codes       method.c  the calls       arena.c  memory of an answer
+ *   sign.c       date and signature       complaint.c  what is wrong, for people
  *   session.c    a client id with its route and settings: producer, each consumer group (session.h)
  *   telemetry.c  the stream of settings and commands, heartbeats, per session and channel
  *   route.c      which broker is reached by which channel
@@ -17,6 +18,7 @@
 #include "adapter/rocketmq/code.h"
 #include "adapter/rocketmq/method.h"
 #include "adapter/rocketmq/rocketmq.h"
+#include "adapter/rocketmq/sign.h"
 #include "base/metric.h"
 #include "base/rng.h"
 #include "rocketmq.pb-c.h"
@@ -46,12 +48,15 @@ struct rmq_channel {
 /* The channel of an address that a route or the configuration tells; made on first sight. NULL:
  * there are RMQ_CHANNELS_MAX, or it is no address (logged). Channels stay until the end. */
 struct rmq_channel *rmq_channel_get(struct rocketmq *mq, const char *host, int port);
-/* A call's end says whether the proxy is alive: isolates it, or (heartbeats only) takes it back. */
+/* A call's end says whether the proxy is alive. Each that is lost isolates it; only heartbeats and
+ * routes take it back, so that a proxy which answers some calls and not others is not sent to and
+ * fro. */
 void rmq_channel_failed(struct rmq_channel *ch, const char *why);
 void rmq_channel_alive(struct rmq_channel *ch);
 
 /* --- a call --- */
 struct rmq_answer {
+    enum rmq_method method;
     /* 0: the proxy answered, and the code of its last status is of a class with rc 0. Else an error
      * of err.h, made of class or transport: it says what is known of the world. */
     int rc;
@@ -76,11 +81,11 @@ struct rmq_call {
     struct rmq_session *session;
     struct rmq_channel *channel;
     enum rmq_method method;
-    bool busy, bad; /* bad: an answer that cannot be decoded */
+    bool busy, canceled, bad; /* bad: an answer that cannot be decoded */
     int code, messages;
     char text[160];
     int64_t started_us;
-    char request_id[40], date[20], authorization[256];
+    char request_id[40], date[20], authorization[RMQ_AUTHORIZATION_MAX];
     struct h2grpc_header headers[RMQ_HEADERS];
 };
 
@@ -98,8 +103,16 @@ int rmq_call_write(struct rmq_call *c, const ProtobufCMessage *message); /* as h
 void rmq_call_cancel(struct rmq_call *c);
 
 /* Requests' parts. */
-#define RMQ_RESOURCE(name_)                                                                        \
-    ((Rmq__Resource){PROTOBUF_C_MESSAGE_INIT(&rmq__resource__descriptor), .name = (char *)(name_)})
+static inline char *rmq_text(const char *z)
+{
+    return (char *)(uintptr_t)z; /* protobuf-c packs through char * what it does not change */
+}
+static inline Rmq__Resource rmq_resource(const char *name)
+{
+    Rmq__Resource r = RMQ__RESOURCE__INIT;
+    r.name = rmq_text(name);
+    return r;
+}
 static inline Rmq__Duration rmq_duration(int64_t us)
 {
     Rmq__Duration d = RMQ__DURATION__INIT;
@@ -116,14 +129,21 @@ static inline int64_t rmq_timestamp_ms(const Rmq__Timestamp *t) /* 0: none */
 }
 
 /* --- the whole adapter of one loop --- */
+enum rmq_complaint {
+    RMQ_SAYS_UNREACHABLE, /* no configured proxy answers */
+    RMQ_SAYS_DENIED,
+    RMQ_SAYS_NO_TOPIC,
+    RMQ_SAYS_NO_GROUP,
+    RMQ_COMPLAINTS
+};
+
 struct rmq_metrics {
     struct metric *accepted, *refused, *unknown; /* publishes */
     struct metric *publish_duration, *retries, *odd_receipts, *overload, *waiting;
     struct metric *throttled, *isolated, *isolations, *resyncs, *reopened, *missed_heartbeats;
-    struct metric *route_failures, *undecodable, *channels_refused;
+    struct metric *route_failures, *undecodable;
+    struct metric *complaints[RMQ_COMPLAINTS];
 };
-
-enum rmq_complaint { RMQ_SAYS_DENIED, RMQ_SAYS_NO_TOPIC, RMQ_SAYS_NO_GROUP, RMQ_COMPLAINTS };
 
 struct rocketmq {
     struct queue port; /* first */
@@ -147,8 +167,10 @@ struct rocketmq {
     struct rmq_consumer *consumer; /* NULL without config.consume */
     struct rmq_arena arena;        /* of the answer that is being handed out */
     bool arena_busy;
+    struct rmq_signer signer;
     char hostname[64];
-    char complaint[512];
+    struct list later; /* struct rmq_later */
+    struct op *closing;
     struct rmq_metrics m;
 };
 
@@ -160,5 +182,20 @@ static inline int64_t rmq_now_us(const struct rocketmq *mq)
 {
     return loop_now_us(mq->loop);
 }
+static inline const struct rocketmq *rmq_of_const(const struct queue *q)
+{
+    return (const struct rocketmq *)(const void *)q; /* port is its first member */
+}
 /* Uniform in [us × 0.8, us × 1.2]: so that a fleet does not move in step. */
 int64_t rmq_jitter_us(struct rocketmq *mq, int64_t us);
+
+/* Completes an operation that has nothing to wait for: never inside its submit. In its op_space. */
+struct rmq_later {
+    struct timer timer;
+    struct list link;
+    struct rocketmq *mq;
+    struct op *op;
+    int rc;
+};
+void rmq_later_start(struct rocketmq *mq, struct op_space *space, struct op *op, int rc);
+void rmq_metrics_init(struct rmq_metrics *m);

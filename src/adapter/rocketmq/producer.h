@@ -34,6 +34,7 @@ struct rmq_message {
     int n_properties;
 };
 
+#define RMQ_TAG_CREATE "ORDER_CREATE_REQUESTED"
 /* Our user properties. */
 #define RMQ_PROPERTY_ORIGIN "sk_origin_topic" /* a dead letter queue does not tell it */
 #define RMQ_PROPERTY_TRACE "traceparent"
@@ -44,13 +45,13 @@ struct rmq_publish {
     const struct event *event;         /* this, or … */
     const struct rmq_message *message; /* … these bytes again (rule 22) */
     /* internal */
-    struct list link;
+    struct list link, waiting;
     struct timer timer;
-    struct rmq_send *send; /* on the wire */
+    struct rmq_send *send; /* its bytes, from the first attempt on */
     struct rocketmq *mq;
     int64_t started_us;
     int state, attempts, rc;
-    bool unknown;                     /* an attempt may have been done */
+    bool unknown, canceled;           /* unknown: an attempt may have been done */
     const struct rmq_channel *failed; /* where the first one failed */
 };
 
@@ -65,7 +66,8 @@ int rmq_producer_new(struct rocketmq *mq);
 void rmq_producer_close(struct rocketmq *mq, int64_t deadline_us,
                         void (*on_closed)(struct rocketmq *));
 /* The channels are gone: what waits completes, inside this call. */
-void rmq_producer_free(struct rocketmq *mq);
+void rmq_producer_drain(struct rocketmq *mq);
+void rmq_producer_free(struct rocketmq *mq); /* after it */
 bool rmq_producer_ready(const struct rocketmq *mq);
 
 /* queue_ops.publish */

@@ -40,9 +40,11 @@ struct rmq_member {
     struct rmq_channel *channel;
     enum rmq_member_state state;
     bool leaving;            /* the channel is no longer in the route, or the session closes */
+    bool told;               /* that we leave */
     int failures, missed;    /* streams in a row that ended unsettled; heartbeats without answer */
+    bool resync_wanted;      /* by the open timer, which also bounds the wait for the answer */
     int64_t resync_after_us; /* not sent again before */
-    struct timer open_timer, heartbeat_timer;
+    struct timer open_timer, heartbeat_timer, reconnect_timer;
     struct rmq_call telemetry, heartbeat; /* heartbeat: the termination, too */
     unsigned char telemetry_buf[2048], heartbeat_buf[512];
 };
@@ -65,8 +67,7 @@ struct rmq_session {
     int max_attempts; /* of the group, by the proxy's settings; 0: not known */
     /* internal */
     struct list link;                             /* rocketmq.sessions */
-    struct rmq_member *members[RMQ_CHANNELS_MAX]; /* by index; freed by rmq_session_deinit */
-    int n_members;
+    struct rmq_member *members[RMQ_CHANNELS_MAX]; /* by the channel's index; NULL: never was one */
     bool closing, closed;
     struct timer route_timer, close_timer;
     struct rmq_route_query {
@@ -76,10 +77,11 @@ struct rmq_session {
         unsigned char buf[2048];
     } queries[2]; /* two proxies are asked at a time: a dead one does not hold the start up */
     int next_access, route_failures;
-    int64_t route_at_us; /* the next refresh */
+    int64_t route_asked_us;
     struct loop_task closed_task;
     struct rmq_said {
         bool set;
+        enum rmq_method by;
         char text[384];
     } said[RMQ_COMPLAINTS];
 };
@@ -106,9 +108,11 @@ void rmq_session_refresh(struct rmq_session *s);
 struct rmq_channel *rmq_broker_channel(struct rmq_session *s, const struct rmq_broker *b,
                                        bool settled);
 
-/* What is wrong, for people: logged once per change, a metric, rocketmq_queue_complaint.
- * rmq_session_heed takes any answer and says what follows from its class: complaint, resync,
- * refresh; a good one takes complaints back. The caller's own consequences are its own. */
+/* What is wrong, for people (complaint.c): logged once per change, a metric,
+ * rocketmq_queue_complaint. rmq_session_heed takes any answer and does what follows from its class:
+ * complaint, resync, refresh, counting of throttling; a good one takes back what the same method
+ * had complained of. The caller's own consequences are its own. */
 void rmq_session_heed(struct rmq_session *s, struct rmq_channel *ch, const struct rmq_answer *a);
-void rmq_complain(struct rmq_session *s, enum rmq_complaint what, const char *text);
-void rmq_content(struct rmq_session *s, enum rmq_complaint what);
+void rmq_complain(struct rmq_session *s, enum rmq_complaint what, enum rmq_method by,
+                  const char *text);
+void rmq_content(struct rmq_session *s, enum rmq_complaint what, enum rmq_method by);
