@@ -39,8 +39,8 @@ static void complain_topic(struct rmq_session *s, const struct rmq_channel *ch,
 {
     char text[sizeof s->said[0].text];
     snprintf(text, sizeof text,
-             "topic \"%s\" is not known at %s, or not of type NORMAL (%d %s); mqadmin updateTopic "
-             "-n %s -c CLUSTER -t %s -r 4 -w 4 -a +message.type=NORMAL",
+             "topic \"%s\" is not known at %s, or not of type NORMAL (%d %s); create it: mqadmin "
+             "updateTopic -n %s -c CLUSTER -t %s -r 4 -w 4 -a +message.type=NORMAL",
              s->topic, ch->target, a->code, rmq_code_name(a->code), namesrv_of(s->mq), s->topic);
     rmq_complain(s, RMQ_SAYS_NO_TOPIC, a->method, text);
 }
@@ -50,8 +50,8 @@ static void complain_group(struct rmq_session *s, const struct rmq_channel *ch,
 {
     char text[sizeof s->said[0].text];
     snprintf(text, sizeof text,
-             "consumer group \"%s\" is not known at %s (%.60s); mqadmin updateSubGroup -n %s "
-             "-c CLUSTER -g %s -s true -r %d",
+             "consumer group \"%s\" is not known at %s (%.60s); create it: mqadmin updateSubGroup "
+             "-n %s -c CLUSTER -g %s -s true -r %d",
              s->group, ch->target, a->text, namesrv_of(s->mq), s->group, s->may_lack ? 1000 : 16);
     rmq_complain(s, RMQ_SAYS_NO_GROUP, a->method, text);
 }
