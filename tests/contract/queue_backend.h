@@ -22,7 +22,7 @@ struct backend_traits {
                          no effect; else that is certain only after the lease, of extend */
     int dead_after;   /* deliveries, then it comes back as dead (rule 22); 0: never. retry_later of
                          the eighth delivery and of dead ones publishes again */
-    int64_t redelivery_slack_us; /* at most this long after the lease's or the delay's end */
+    int64_t redelivery_slack_us; /* redelivered that much later than on streams, at most */
     int64_t latency_us;          /* from append to an idle receive, the median at most */
 };
 extern const struct backend_traits backend_traits;

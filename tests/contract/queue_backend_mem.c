@@ -4,13 +4,20 @@
 
 const int64_t backend_lease_us = 10000000;
 const bool backend_virtual = true;
+#ifdef QUEUE_BACKEND_ONE
+#define ONE true
+#define DEAD_AFTER QUEUE_BACKEND_ONE
+#else
+#define ONE false
+#define DEAD_AFTER 0
+#endif
 const struct backend_traits backend_traits = {
     .ordered = true,
-    .per_item = true,
-    .locates = true,
-    .sees_others = true,
+    .per_item = !ONE,
+    .locates = !ONE,
+    .sees_others = !ONE,
     .tells_stale = true,
-    .redelivery_slack_us = 10000,
+    .dead_after = DEAD_AFTER,
     .latency_us = 20000,
 };
 
@@ -22,8 +29,8 @@ static int alive; /* consumers */
 void backend_start(void)
 {
     sched_init(&sched, MEM_CLOCK_START_US);
-    broker =
-        mem_broker_new(&(struct mem_broker_config){.sched = &sched, .lease_us = backend_lease_us});
+    broker = mem_broker_new(&(struct mem_broker_config){
+        .sched = &sched, .lease_us = backend_lease_us, .shared = ONE, .dead_after = DEAD_AFTER});
 }
 
 void backend_stop(void)

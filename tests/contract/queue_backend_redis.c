@@ -13,8 +13,7 @@ const struct backend_traits backend_traits = {
     .locates = true,
     .sees_others = true,
     .tells_stale = true,
-    .redelivery_slack_us = 800000, /* two leases: another consumer looks once in each */
-    .latency_us = 20000,           /* architecture 6 */
+    .latency_us = 20000, /* architecture 6 */
 };
 
 struct private_redis backend_redis;
