@@ -348,12 +348,13 @@ static void good_answer(struct fake_call *x, struct str request)
 
 static void faulty_answer(struct fake_call *x, struct str request, const struct fake_fault *f)
 {
+    const char *words = f->text ? f->text : "as the test wants it";
     switch (f->kind) {
     case FAULT_CODE:
-        fake_say_code(x, f->code, "as the test wants it");
+        fake_say_code(x, f->code, words);
         break;
     case FAULT_GRPC:
-        fake_end(x, f->code, "as the test wants it");
+        fake_end(x, f->code, words);
         break;
     case FAULT_SILENT:
         break;

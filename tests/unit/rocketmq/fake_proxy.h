@@ -72,7 +72,8 @@ struct fake_proxy {
     bool deaf;     /* reads nothing more: half-open */
     struct fake_fault {
         enum fake_fault_kind kind;
-        int n, code; /* n: for so many calls */
+        int n, code;      /* n: for so many calls */
+        const char *text; /* NULL: something */
     } faults[RMQ_METHODS];
     /* True: the call was dealt with. Before faults and defaults. */
     bool (*on_call)(struct fake_call *c, struct str request);
