@@ -151,7 +151,7 @@ static void turn(struct loop *l)
     int how = EVLOOP_ONCE;
     if (!list_empty(&l->tasks) || !list_empty(&l->flushes) ||
         sched_next_us(&l->sched) <= l->sched.now_us)
-        how = EVLOOP_NONBLOCK;
+        how = EVLOOP_ONCE | EVLOOP_NONBLOCK; /* NONBLOCK alone goes on while anything is ready */
     else
         arm(l);
     l->fresh = false;

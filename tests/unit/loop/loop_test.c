@@ -280,6 +280,30 @@ static int tcp_pair(int fd[2])
     return 0;
 }
 
+/* Whoever acts on readiness at the end of the turn leaves the descriptor ready until then: the turn
+ * ends all the same. */
+static void on_io_later(struct loop_io *io, int what)
+{
+    (void)io;
+    (void)what;
+}
+static void readiness_that_is_left_does_not_keep_the_turn(void **state)
+{
+    (void)state;
+    int fd[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fd), 0);
+    struct loop_io io = {.on_ready = on_io_later};
+    struct work f = work_named("f");
+    ready(&f);
+    assert_int_equal(loop_io_add(l, &io, fd[0], LOOP_READ | LOOP_WRITE), 0);
+    loop_flush_later(l, &f.flush);
+    run_for(1000);
+    assert_string_equal(trace, "f");
+    loop_io_remove(l, &io);
+    close(fd[0]);
+    close(fd[1]);
+}
+
 static void hangup_is_told_but_half_close_is_not(void **state)
 {
     (void)state;
@@ -401,6 +425,7 @@ int main(void)
         T(post_may_post_itself_again),
         T(free_runs_what_was_posted),
         T(readiness_follows_what_is_wanted),
+        T(readiness_that_is_left_does_not_keep_the_turn),
         T(hangup_is_told_but_half_close_is_not),
         T(signal_wakes_the_loop),
         T(names_that_need_no_dns),
