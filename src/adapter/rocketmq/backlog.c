@@ -138,22 +138,31 @@ int backlog_waiting(struct str body, const char *topic, int64_t *waiting)
     return queues;
 }
 
+/* One queue's. Where the group has no position yet, the broker says "since 1970" (its own now, that
+ * is); then the oldest message of the queue, if it has any, is the one. */
 static int64_t delay_in(struct remoting_json *j)
 {
-    int64_t delay = 0;
+    int64_t delay = 0, oldest = -1, newest = -1;
     bool told = false;
     remoting_json_enter(j, '{');
     for (int n = 0; remoting_json_more(j, '}', n); n++) {
-        if (str_eq(remoting_json_key(j), STR("delayTime"))) {
-            delay = remoting_json_i64(j, INT64_MIN, INT64_MAX);
+        struct str key = remoting_json_key(j);
+        if (str_eq(key, STR("delayTime"))) {
+            delay = remoting_json_i64(j, -AGE_MAX_MS, INT64_MAX);
             told = true;
+        } else if (str_eq(key, STR("minTimeStamp"))) {
+            oldest = remoting_json_i64(j, -1, OFFSET_MAX);
+        } else if (str_eq(key, STR("maxTimeStamp"))) {
+            newest = remoting_json_i64(j, -1, OFFSET_MAX);
         } else {
             remoting_json_skip(j);
         }
     }
     if (!told)
         j->bad = true;
-    return delay;
+    if (delay <= AGE_MAX_MS)
+        return delay;
+    return newest < 0 ? 0 : delay - oldest;
 }
 
 int backlog_oldest_ms(struct str body, int64_t *age_ms)
@@ -174,7 +183,6 @@ int backlog_oldest_ms(struct str body, int64_t *age_ms)
             oldest = delay > oldest ? delay : oldest;
         }
     }
-    /* A broker that does not find the message says "since 1970". */
     if (!remoting_json_done(&j) || !listed || oldest > AGE_MAX_MS)
         return ERR_INTERNAL;
     *age_ms = oldest > *age_ms ? oldest : *age_ms;
