@@ -25,23 +25,32 @@ static void publish_receive_ack(void **state)
     char id[32];
     for (int i = 1; i <= 3; i++) {
         assert_int_equal(client_publish(q, item, i, id), 0);
-        assert_true(id[0] != '\0');
+        assert_int_equal(id[0] != '\0', TRAIT(locates));
     }
     int64_t before = backend_now_us();
     while (h.n < 3)
         assert_int_equal(client_receive(q, &h, 10, LEASE), 0);
     assert_int_equal(h.n, 3);
+    bool seen[4] = {0};
     for (int i = 0; i < 3; i++) {
         const struct queue_message *m = h.m[i];
-        assert_int_equal(client_number(m), i + 1);
+        int64_t number = client_number(m);
+        assert_in_range(number, 1, 3);
+        assert_true(number == i + 1 || !TRAIT(ordered));
+        assert_false(seen[number]);
+        seen[number] = true;
         assert_int_equal(m->deliveries, 1);
-        assert_true(item_eq(m->item, item));
+        assert_true(m->id[0] != '\0');
+        assert_true(item_eq(m->item, told(item)));
+        assert_false(m->dead);
         assert_true(m->enqueued_ms > 0);
         assert_true(m->lease_until_us > before && m->lease_until_us <= backend_now_us() + LEASE);
     }
-    assert_string_equal(h.m[2]->id, id);
+    if (TRAIT(locates))
+        assert_string_equal(h.m[2]->id, id);
     assert_int_equal(client_ack(q, &h), 3);
-    assert_int_equal(client_ack(q, &h), 0); /* a hint: twice is harmless */
+    int again = client_ack(q, &h); /* a hint: twice is harmless */
+    assert_true(again == 0 || (again > 0 && !TRAIT(tells_stale)));
     client_release(q, &h);
     assert_int_equal(client_receive(q, &h, 10, 2 * LEASE), 0);
     assert_int_equal(h.n, 0);
@@ -90,7 +99,7 @@ static void redelivered_after_the_lease(void **state)
     assert_int_equal(client_receive(b, &hb, 5, LEASE / 2), 0);
     assert_int_equal(hb.n, 0);
     for (int deliveries = 2; deliveries <= 3; deliveries++) {
-        assert_int_equal(client_receive(b, &hb, 5, 3 * LEASE), 0);
+        assert_int_equal(client_receive(b, &hb, 5, REDELIVERY), 0);
         assert_int_equal(hb.n, 1);
         assert_true(backend_now_us() >= until); /* never while the owner may count on it */
         assert_int_equal(client_number(hb.m[0]), 7);
@@ -126,7 +135,7 @@ static void extended_by_the_owner_only(void **state)
         assert_int_equal(hb.n, 0);
     }
     int64_t until = ha.m[0]->lease_until_us;
-    assert_int_equal(client_receive(b, &hb, 5, 3 * LEASE), 0);
+    assert_int_equal(client_receive(b, &hb, 5, REDELIVERY), 0);
     assert_int_equal(hb.n, 1);
     assert_true(backend_now_us() >= until);
     assert_int_equal(hb.m[0]->deliveries, 2); /* extending is no delivery */
@@ -160,18 +169,18 @@ static void retried_later_within_the_lease(void **state)
     int64_t given_back = backend_now_us();
     assert_int_equal(client_retry_later(q, &h, LEASE / 4), 1);
     client_release(q, &h);
-    assert_int_equal(client_receive(q, &h, 5, 3 * LEASE), 0);
+    assert_int_equal(client_receive(q, &h, 5, REDELIVERY), 0);
     assert_int_equal(h.n, 1);
     int64_t took = backend_now_us() - given_back;
-    assert_true(took >= LEASE / 4 - 2 * MS && took < LEASE);
+    assert_true(took >= LEASE / 4 - 2 * MS && took < LEASE + SLACK);
     assert_int_equal(h.m[0]->deliveries, 2);
     /* Never later than the lease, whatever is asked. */
     given_back = backend_now_us();
     assert_int_equal(client_retry_later(q, &h, 100 * LEASE), 1);
     client_release(q, &h);
-    assert_int_equal(client_receive(q, &h, 5, 5 * LEASE), 0);
+    assert_int_equal(client_receive(q, &h, 5, 2 * LEASE + REDELIVERY), 0);
     assert_int_equal(h.n, 1);
-    assert_true(backend_now_us() - given_back < 3 * LEASE);
+    assert_true(backend_now_us() - given_back < REDELIVERY);
     assert_int_equal(client_ack(q, &h), 1);
     client_release(q, &h);
     backend_kill(q);
@@ -224,11 +233,12 @@ static void lost_ack_means_redelivery(void **state)
     while (h.n < 2)
         assert_int_equal(client_receive(q, &h, 5, LEASE), 0);
     struct hand only_first = {.m = {h.m[0]}, .n = 1};
+    int64_t other = client_number(h.m[1]);
     assert_int_equal(client_ack(q, &only_first), 1); /* the other's is lost on its way */
     client_release(q, &h);
-    assert_int_equal(client_receive(q, &h, 5, 3 * LEASE), 0);
+    assert_int_equal(client_receive(q, &h, 5, REDELIVERY), 0);
     assert_int_equal(h.n, 1);
-    assert_int_equal(client_number(h.m[0]), 2);
+    assert_int_equal(client_number(h.m[0]), other);
     assert_int_equal(h.m[0]->deliveries, 2);
     assert_int_equal(client_ack(q, &h), 1);
     client_release(q, &h);
@@ -246,6 +256,12 @@ static void positions(void **state)
     char id[3][32];
     for (int i = 0; i < 3; i++)
         client_append(item, i + 1, id[i]);
+    if (!TRAIT(locates)) { /* unknown, which is no position (rule 31) */
+        assert_string_equal(id[0], "");
+        assert_int_equal(client_locate(q, item, "1-1"), ERR_NOTFOUND);
+        backend_kill(q);
+        return;
+    }
     assert_int_equal(client_locate(q, item, id[0]), QUEUE_WAITING);
     assert_int_equal(client_receive(q, &h, 1, LEASE), 0);
     assert_int_equal(h.n, 1);
@@ -281,6 +297,8 @@ int main(void)
         T(items_change_while_receiving),
         T(a_busy_item_does_not_starve_another),
         T(idle_latency),
+        T(never_dead_by_giving_back),
+        T(the_dead_are_published_again),
         T(chaos),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

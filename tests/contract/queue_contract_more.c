@@ -15,15 +15,12 @@ void lag_and_age(void **state)
     assert_empty(q, item);
     client_append(item, 1, NULL);
     client_append(item, 2, NULL);
-    assert_int_equal(client_lag(q, item, &lag), 0);
-    assert_int_equal(lag.waiting, 2);
+    assert_backlog(q, item, 2, 0, &lag);
     assert_true(lag.oldest_age_ms >= 1); /* something is there: never 0 */
     client_rest(LEASE / 4);
     assert_int_equal(client_receive(q, &h, 1, LEASE), 0);
     assert_int_equal(h.n, 1);
-    assert_int_equal(client_lag(q, item, &lag), 0);
-    assert_int_equal(lag.waiting, 1);
-    assert_int_equal(lag.in_hand, 1);
+    assert_backlog(q, item, 1, 1, &lag);
     assert_true(lag.oldest_age_ms >= LEASE / 4 / MS - 1);
     /* Delivered again, the first no longer makes the age; the second, younger, does once it is the
      * only one. */
@@ -31,12 +28,10 @@ void lag_and_age(void **state)
         assert_int_equal(client_receive(q, &h, 5, LEASE), 0);
     client_release(q, &h);
     while (h.n < 2)
-        assert_int_equal(client_receive(q, &h, 5, 3 * LEASE), 0);
+        assert_int_equal(client_receive(q, &h, 5, REDELIVERY), 0);
     assert_int_equal(h.m[0]->deliveries, 2);
     client_append(item, 3, NULL);
-    assert_int_equal(client_lag(q, item, &lag), 0);
-    assert_int_equal(lag.in_hand, 2);
-    assert_int_equal(lag.waiting, 1);
+    assert_backlog(q, item, 1, 2, &lag);
     assert_true(lag.oldest_age_ms < LEASE / MS);
     assert_int_equal(client_receive(q, &h, 5, LEASE), 0);
     assert_int_equal(client_ack(q, &h), h.n);
@@ -46,12 +41,82 @@ void lag_and_age(void **state)
     client_append(item, 4, NULL);
     assert_int_equal(client_receive(q, &h, 5, LEASE), 0);
     client_release(q, &h);
-    assert_int_equal(client_receive(q, &h, 5, 3 * LEASE), 0);
+    assert_int_equal(client_receive(q, &h, 5, REDELIVERY), 0);
     assert_int_equal(h.n, 1);
     assert_int_equal(client_lag(q, item, &lag), 0);
     assert_true(lag.oldest_age_ms >= 1);
     assert_int_equal(client_ack(q, &h), 1);
     client_release(q, &h);
+    backend_kill(q);
+}
+
+/* Rule 22: however often it is given back, the broker's count never leads to its dead letters. */
+void never_dead_by_giving_back(void **state)
+{
+    (void)state;
+    if (TRAIT(dead_after) < QUEUE_REPUBLISH_FROM)
+        skip();
+    struct item item = backend_item();
+    struct queue *q = consumer("a", &item, 1);
+    struct hand h = {0};
+    client_append(item, 7, NULL);
+    for (int i = 0; i < QUEUE_REPUBLISH_FROM + 3; i++) {
+        assert_int_equal(client_receive(q, &h, 5, REDELIVERY), 0);
+        assert_int_equal(h.n, 1);
+        assert_int_equal(client_number(h.m[0]), 7); /* the same message_id */
+        assert_int_equal(h.m[0]->deliveries, i % QUEUE_REPUBLISH_FROM + 1);
+        assert_false(h.m[0]->dead);
+        assert_int_equal(client_retry_later(q, &h, 0), 1);
+        client_release(q, &h);
+    }
+    assert_int_equal(client_receive(q, &h, 5, REDELIVERY), 0);
+    assert_int_equal(h.n, 1);
+    assert_int_equal(client_ack(q, &h), 1);
+    client_release(q, &h);
+    assert_empty(q, item);
+    backend_kill(q);
+}
+
+/* Rule 22: leases that ended too often. */
+void the_dead_are_published_again(void **state)
+{
+    (void)state;
+    int dead_after = TRAIT(dead_after);
+    if (dead_after == 0 || (!backend_virtual && (dead_after + 1) * (LEASE + SLACK) > 60000 * MS))
+        skip();
+    struct item item = backend_item();
+    struct queue *q = consumer("a", &item, 1);
+    struct hand h = {0};
+    client_append(item, 7, NULL);
+    backend_append(item, STR("no event"), NULL);
+    for (int i = 1, n = 0; i <= dead_after; i++, n = 0) {
+        while (n < 2) {
+            assert_int_equal(client_receive(q, &h, 5, REDELIVERY), 0);
+            for (int k = 0; k < h.n; k++)
+                assert_false(h.m[k]->dead);
+            n += h.n;
+            client_release(q, &h);
+        }
+    }
+    while (h.n < 2)
+        assert_int_equal(client_receive(q, &h, 5, REDELIVERY), 0);
+    struct hand event = {.n = 1}, raw = {.n = 1};
+    for (int i = 0; i < 2; i++) {
+        assert_true(h.m[i]->dead);
+        (client_number(h.m[i]) < 0 ? &raw : &event)->m[0] = h.m[i];
+    }
+    assert_true(str_eq(raw.m[0]->body, STR("no event"))); /* as it was: rule 24 */
+    assert_int_equal(client_ack(q, &raw), 1);
+    assert_int_equal(client_retry_later(q, &event, 0), 1);
+    client_release(q, &h);
+    assert_int_equal(client_receive(q, &h, 5, REDELIVERY), 0);
+    assert_int_equal(h.n, 1);
+    assert_int_equal(client_number(h.m[0]), 7);
+    assert_int_equal(h.m[0]->deliveries, 1);
+    assert_false(h.m[0]->dead);
+    assert_int_equal(client_ack(q, &h), 1);
+    client_release(q, &h);
+    assert_empty(q, item);
     backend_kill(q);
 }
 
@@ -108,7 +173,7 @@ void freed_with_messages_in_hand(void **state)
     backend_kill(a); /* completes what is under way */
     assert_true(p.w.done);
     while (hb.n < 5)
-        assert_int_equal(client_receive(b, &hb, 5, 3 * LEASE), 0);
+        assert_int_equal(client_receive(b, &hb, 5, REDELIVERY), 0);
     for (int i = 0; i < 5; i++)
         assert_int_equal(hb.m[i]->deliveries, 2);
     assert_int_equal(client_ack(b, &hb), 5);
@@ -121,6 +186,8 @@ void items_change_while_receiving(void **state)
 {
     (void)state;
     struct item a = backend_item(), b = backend_item(), none = {1, 999999}, both[] = {a, b, none};
+    if (!TRAIT(per_item))
+        skip();
     struct queue *q = consumer("a", &a, 1);
     struct pending_receive p;
     struct hand h = {0};
@@ -155,6 +222,8 @@ void a_busy_item_does_not_starve_another(void **state)
 {
     (void)state;
     struct item items[] = {backend_item(), backend_item()};
+    if (!TRAIT(per_item))
+        skip();
     struct queue *q = consumer("a", items, 2);
     struct hand h = {0};
     for (int i = 1; i <= 1000; i++)
@@ -180,7 +249,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* An idle receive sees a new event at once: added latency at most 20 ms (section 6). */
+/* An idle receive sees a new event at once: on streams, added latency at most 20 ms (section 6). */
 void idle_latency(void **state)
 {
     (void)state;
@@ -202,12 +271,13 @@ void idle_latency(void **state)
         client_release(q, &h);
     }
     qsort(took, N, sizeof took[0], by_value);
-    assert_true(took[N / 2] <= 20 * MS);
+    assert_true(took[N / 2] <= TRAIT(latency_us));
     backend_kill(q);
 }
 
 /* 2,000 messages; a tenth of the batches die with their consumer, a tenth of the acks are lost, a
- * twentieth of the messages is held longer than the lease because the extension failed. */
+ * twentieth of the messages is held longer than the lease because the extension failed. One call at
+ * a time; the conformance suite does all of it side by side, with longer leases, too. */
 void chaos(void **state)
 {
     (void)state;
@@ -218,6 +288,8 @@ void chaos(void **state)
     struct rng rng;
     char name[32];
     int lives = 0, published = 0;
+    if (LEASE > 1000 * MS && !backend_virtual)
+        skip(); /* a hundred leases */
     rng_init_seed(&rng, 42);
     memset(delivered, 0, sizeof delivered);
     for (int i = 0; i < CONSUMERS; i++) {
