@@ -124,12 +124,14 @@ void h2_channel_submit(struct h2grpc *ch, struct h2_link *k)
         c->sent_us = now;
         c->state = CALL_WIRE;
         int rc = h2_session_submit(k, s);
-        if (rc > 0)
+        if (rc > 0) {
             h2_call_refused(s, "the connection takes no more streams");
-        else if (rc < 0)
+        } else if (rc < 0) {
+            c->sent_us = 0;
             h2_call_done_later(c, rc, -1, "the server takes no such headers");
-        else
+        } else {
             h2_session_pump(k);
+        }
     }
 }
 

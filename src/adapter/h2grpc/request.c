@@ -116,7 +116,9 @@ static bool metadata_fits(const struct h2grpc_call *c)
     for (int i = 0; i < c->n_metadata; i++) {
         const char *name = c->metadata[i].name;
         struct str value = c->metadata[i].value;
-        if (!*name)
+        /* These are the client's own. */
+        if (!*name || strcmp(name, "te") == 0 || strcmp(name, "content-type") == 0 ||
+            strncmp(name, "grpc-", 5) == 0)
             return false;
         for (; *name; name++) {
             if (!((*name >= 'a' && *name <= 'z') || (*name >= '0' && *name <= '9') ||
