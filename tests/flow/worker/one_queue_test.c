@@ -122,6 +122,7 @@ static void test_what_another_worker_holds(void **state)
         struct world x;
         open_one(&x, 120 * S);
         world_reserve(&x, ITEM, 1);
+        world_run(&x, 300 * MS); /* as if publishing took so long: the message is younger */
         struct queue *other = mem_queue_new(x.broker, "other", 10);
         struct queue_receive r = {.max = 5, .op = {on_received, x.sched.now_us + S}};
         other->ops->receive(other, &r);
