@@ -325,8 +325,7 @@ int reserve_pool_init(struct reserve_pool *p, int n)
                      "holds that may be under way at once, learnt from their duration", NULL);
     p->limit_shown = 0;
     show_limit(p);
-    if (p->queue)
-        reserve_publish_metrics(p);
+    reserve_publish_metrics(p);
     p->count.again = metric_counter("seckill_hold_retries_total",
                                     "second tries of a hold with the same ids", NULL);
     p->count.unknown = metric_counter("seckill_hold_unknown_total",

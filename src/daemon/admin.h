@@ -19,7 +19,7 @@ struct admin_check {
     struct admin *admin; /* internal from here */
     bool running, ok;
     int64_t at_us; /* of the last result; 0: none yet */
-    char why[96];
+    char why[256];
 };
 
 struct admin_config {

@@ -26,7 +26,8 @@ const struct conf_option settings_table[] = {
     {"api.submit_timeout", CONF_DURATION, AT(api.submit_us), "90ms", 5 * MS, 10 * S, .help = "whole budget of POST /v1/orders"},
     {"api.hold_timeout", CONF_DURATION, AT(api.hold_us), "25ms", 1 * MS, 10 * S, .help = "one try of the hold in Redis; with Redis Streams the publish is part of it and adds its time"},
     {"api.hold_target", CONF_DURATION, AT(api.hold_target_us), "60ms", 1 * MS, 10 * S, .help = "holds that take longer let fewer requests be worked on at once; the others hear 429 OVERLOADED"},
-    {"api.publish_timeout", CONF_DURATION, AT(api.publish_us), "40ms", 1 * MS, 10 * S, .help = "publishing the order event"},
+    {"api.publish_timeout", CONF_DURATION, AT(api.publish_us), "40ms", 1 * MS, 10 * S, .help = "publishing the order event: so long the buyer waits for it at most; with api.publish_refused strict its whole budget"},
+    {"api.publish_refused", CONF_ENUM, AT(api.publish_refused), "recover", .choices = "recover|strict", .help = "a held unit whose event the queue certainly refused: recover: 202, recovery publishes it; strict: the unit is taken back, 503. Redis Streams never refuse a held unit's event"},
     {"api.hint", CONF_BOOL, AT(api.hint), "true", .help = "refuse buyers of a sold-out item locally"},
     {"api.hint_max_buyers", CONF_INT, AT(api.hint_max_buyers), "1000000", 0, 10000000, .help = "no hint for an item with more buyers than this"},
     {"api.instance_id", CONF_INT, AT(api.instance_id), "-1", -1, 1023, .help = "instance number in order ids; -1: lease a free one in Redis"},
@@ -107,9 +108,27 @@ const struct conf_option settings_table[] = {
     {"redis.max_pending", CONF_INT, AT(redis.max_pending), "16384", 16, 1048576, .help = "commands in one connection's pipeline at most"},
     {"redis.allow_unsafe", CONF_BOOL, AT(redis.allow_unsafe), "false", .help = "start although Redis may lose or evict what it confirmed"},
 
-    {"queue.kind", CONF_ENUM, AT(queue.kind), "redis_stream", .choices = "redis_stream", .help = "where order events wait"},
-    {"queue.lease", CONF_DURATION, AT(queue.lease_us), "10s", 500 * MS, 10 * MIN, .help = "how long a message belongs to the worker that received it"},
-    {"queue.trim_interval", CONF_DURATION, AT(queue.trim_interval_us), "1s", 50 * MS, 10 * MIN, .help = "how often acknowledged events are trimmed"},
+    {"queue.kind", CONF_ENUM, AT(queue.kind), "redis_stream", .choices = "redis_stream|rocketmq", .help = "where order events wait; the same in all programs"},
+    {"queue.lease", CONF_DURATION, AT(queue.lease_us), "10s", 500 * MS, 10 * MIN, .help = "redis_stream: how long a message belongs to the worker that received it"},
+    {"queue.trim_interval", CONF_DURATION, AT(queue.trim_interval_us), "1s", 50 * MS, 10 * MIN, .help = "redis_stream: how often acknowledged events are trimmed"},
+
+    {"rocketmq.endpoints", CONF_STRING, AT(rocketmq.endpoints), "", 0, 500, .help = "proxies: host:port[,host:port…]; required with queue.kind rocketmq"},
+    {"rocketmq.endpoint_map", CONF_STRING, AT(rocketmq.endpoint_map), "", 0, 500, .help = "told=reached[,…]: proxies that tell an address under which they cannot be reached from here"},
+    {"rocketmq.namesrv", CONF_STRING, AT(rocketmq.namesrv), "", 0, 500, .help = "name servers: host:port[,…], for the backlog; empty: it is unknown"},
+    {"rocketmq.topic", CONF_STRING, AT(rocketmq.topic), "seckill-order-events", 1, 127, .help = "topic of the order events, of type NORMAL; it must exist"},
+    {"rocketmq.group", CONF_STRING, AT(rocketmq.group), "seckill-order-create-v1", 1, 120, .help = "consumer group of order-worker; it must exist"},
+    {"rocketmq.dead_group", CONF_STRING, AT(rocketmq.dead_group), "seckill-order-dlq-v1", 1, 120, .help = "consumer group that reads what the broker gave up; it must exist"},
+    {"rocketmq.access_key", CONF_STRING, AT(rocketmq.access_key), "", 0, 120, .help = "name that requests are signed with; empty: they are not signed"},
+    {"rocketmq.secret_key_file", CONF_STRING, AT(rocketmq.secret_key_file), "", 0, 500, .help = "file whose first line is the secret of rocketmq.access_key"},
+    {"rocketmq.tls", CONF_BOOL, AT(rocketmq.tls), "false", .help = "TLS to the proxies; signatures protect nobody from a listener"},
+    {"rocketmq.ca_file", CONF_STRING, AT(rocketmq.ca_file), "", 0, 500, .help = "authorities that the proxies' certificates are checked against, PEM; empty: the system's"},
+    {"rocketmq.lease", CONF_DURATION, AT(rocketmq.lease_us), "15s", 1 * S, 10 * MIN, .help = "how long a message belongs to the worker that received it; proxies want 10s at least"},
+    {"rocketmq.poll", CONF_DURATION, AT(rocketmq.poll_us), "5s", 1 * S, 20 * S, .help = "one long poll; proxies raise it to 5s"},
+    {"rocketmq.request_timeout", CONF_DURATION, AT(rocketmq.request_us), "3s", 10 * MS, 60 * S, .help = "one request, where no shorter budget applies"},
+    {"rocketmq.send_timeout", CONF_DURATION, AT(rocketmq.send_us), "1s", 10 * MS, 60 * S, .help = "whole budget of a publish whose buyer was told already (api.publish_refused recover)"},
+    {"rocketmq.max_sends", CONF_INT, AT(rocketmq.max_sends), "256", 1, 4096, .help = "publishes on the wire to one proxy at most, per loop; above they wait within their budget"},
+    {"rocketmq.route_refresh", CONF_DURATION, AT(rocketmq.refresh_us), "30s", 1 * S, 10 * MIN, .help = "how often the brokers are asked for"},
+    {"rocketmq.heartbeat", CONF_DURATION, AT(rocketmq.heartbeat_us), "10s", 1 * S, 60 * S, .help = "how often a proxy hears from us; after 120s without, it forgets us"},
 
     {"pg.conninfo", CONF_STRING, AT(pg.conninfo), "host=127.0.0.1 dbname=seckill user=seckill", 1, 500, .secret = true, .help = "libpq connection string of the primary"},
     {"pg.connections", CONF_INT, AT(pg.connections), "3", 2, 4, .help = "connections of order-worker"},
@@ -206,6 +225,8 @@ int settings_load(struct settings *s, struct conf *c, int *argc, char **argv, co
         gethostname(host, sizeof(host) - 1);
         snprintf(s->instance, sizeof(s->instance), "%.40s-%d", host, (int)getpid());
     }
+    if (settings_check(s, check, err, sizeof(err)) < 0)
+        return fail(program, err);
     if (check) {
         struct strbuf b;
         strbuf_init(&b, 1 << 20);

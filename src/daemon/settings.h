@@ -17,6 +17,7 @@ struct settings {
         int64_t loops; /* 0: one per core */
         int64_t max_inflight;
         int64_t submit_us, hold_us, publish_us, hold_target_us;
+        int publish_refused; /* enum settings_refused */
         bool hint;
         int64_t hint_max_buyers;
         int64_t instance_id; /* order ids: -1 = lease one in Redis */
@@ -77,6 +78,15 @@ struct settings {
     } queue;
 
     struct {
+        setting_text endpoints, endpoint_map, namesrv;
+        setting_text topic, group, dead_group;
+        setting_text access_key, secret_key_file, ca_file;
+        bool tls;
+        int64_t lease_us, poll_us, request_us, send_us, max_sends;
+        int64_t refresh_us, heartbeat_us;
+    } rocketmq;
+
+    struct {
         setting_text conninfo;
         int64_t connections, connect_us, lifetime_us, lifetime_jitter_us, ping_us;
     } pg;
@@ -90,7 +100,9 @@ struct settings {
     } item;
 };
 
-enum settings_queue { SETTINGS_QUEUE_REDIS_STREAM };
+enum settings_queue { SETTINGS_QUEUE_REDIS_STREAM, SETTINGS_QUEUE_ROCKETMQ };
+/* What becomes of a held unit whose event the queue certainly refused. */
+enum settings_refused { SETTINGS_REFUSED_RECOVER, SETTINGS_REFUSED_STRICT };
 
 extern const struct conf_option settings_table[];
 extern const size_t settings_table_len;
@@ -101,3 +113,10 @@ extern const size_t settings_table_len;
  * stay in argv. usage: the program's own lines above the settings. */
 int settings_load(struct settings *s, struct conf *c, int *argc, char **argv, const char *program,
                   const char *usage);
+
+/* Whether the settings make sense together (settings_check.c): 0, or ERR_INVALID with a message.
+ * files: also whether the files that they name can be read; a program that does not need one is not
+ * stopped by it. */
+int settings_check(const struct settings *s, bool files, char *err, size_t err_cap);
+/* rocketmq.secret_key_file's first line into dst; "" when there is none. As above. */
+int settings_secret_key(const struct settings *s, char *dst, size_t cap, char *err, size_t err_cap);

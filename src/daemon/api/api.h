@@ -2,7 +2,8 @@
  *
  * One control loop (main thread): signals, admin port, the instance number, the hint loader. n data
  * loops (threads), which share nothing but what ARCHITECTURE.md lists: each has its own HTTP server
- * on the common port (SO_REUSEPORT), Redis connection, token verifier, flow pool and hints. */
+ * on the common port (SO_REUSEPORT), Redis connection, publisher, token verifier, flow pool and
+ * hints. */
 #pragma once
 
 #include "adapter/http/server.h"
@@ -11,6 +12,8 @@
 #include "app/reserve.h"
 #include "app/slot.h"
 #include "daemon/api/hint_mail.h"
+#include "daemon/api/queue_watch.h"
+#include "daemon/common/event_queue.h"
 #include "daemon/common/lifecycle.h"
 #include "daemon/common/serve.h"
 #include "daemon/settings.h"
@@ -27,6 +30,9 @@ struct data_loop {
     struct http_service service;
     struct http_server *server;
     struct stock *stock;
+    struct event_queue queue; /* publishes; none where the store does */
+    struct queue_report queue_report;
+    struct op queue_closing;
     struct auth *auth;
     struct rng rng;
     struct retry_budget budget;
@@ -67,7 +73,8 @@ struct control {
     int drained; /* data loops */
     /* readiness */
     struct admin_check redis_check, ids_check;
-    struct admin_check *checks[2];
+    struct queue_watch queue;
+    struct admin_check *checks[3];
     struct stock_probe probe;
     struct loop_task ids_task;
 };

@@ -17,8 +17,8 @@ static bool has_ids(const struct control *c)
 
 static bool is_started(struct lifecycle *l)
 {
-    const struct control *c = of_life(l);
-    return has_ids(c) && redis_stock_ready(c->stock);
+    struct control *c = of_life(l);
+    return has_ids(c) && redis_stock_ready(c->stock) && queue_watch_ready(&c->queue);
 }
 
 static void begin_drain(struct lifecycle *l)
@@ -159,13 +159,16 @@ static int init_admin(struct control *c, char *err, size_t err_cap)
     c->ids_check = (struct admin_check){.name = "order_ids", .start = start_ids_check};
     c->checks[0] = &c->redis_check;
     c->checks[1] = &c->ids_check;
+    queue_watch_init(&c->queue, c->api);
+    c->checks[2] = &c->queue.check;
     list_init(&c->ids_task.link);
     c->ids_task.on_run = on_ids_task;
     struct admin_config config = {.listen = s->api.admin_listen,
                                   .token_file = s->api.admin_token_file,
                                   .conf = &c->api->conf,
                                   .checks = c->checks,
-                                  .n_checks = 2};
+                                  /* the store's own queue is asked by the store's check */
+                                  .n_checks = event_queue_is_stores(s) ? 2 : 3};
     c->admin = admin_new(c->loop, &config, err, err_cap);
     return c->admin ? 0 : ERR_UNAVAIL;
 }
@@ -181,7 +184,7 @@ int control_init(struct control *c, struct api *api, char *err, size_t err_cap)
     c->mailbox.on_mail = on_mail;
     hint_mailbox_init(&c->mailbox);
     struct redis_stock_config stock = {.redis = store_redis_config(&api->settings, "control"),
-                                       .stream_queue = true};
+                                       .stream_queue = event_queue_is_stores(&api->settings)};
     c->stock = redis_stock_new(c->loop, &stock, err, err_cap);
     if (!c->stock)
         return ERR_INVALID;
@@ -229,6 +232,7 @@ void control_free_admin(struct control *c)
         loop_defer_cancel(&c->ids_task);
         on_ids_task(&c->ids_task);
     }
+    queue_watch_end(&c->queue);
     lifecycle_deinit(&c->life);
     if (c->admin)
         admin_free(c->admin);

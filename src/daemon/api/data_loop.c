@@ -7,6 +7,8 @@
 #include "daemon/common/store.h"
 #include <stdio.h>
 
+#define CLOSE_US 1000000
+
 static const struct http_route routes[] = {{"POST", "/v1/orders", "orders", orders_on_request}};
 
 /* --- hints --- */
@@ -38,12 +40,24 @@ static void on_mail(struct hint_mailbox *m, const struct hint_mail *mail)
 
 /* --- drain --- */
 
+static void on_queue_closed(struct op *op, int rc)
+{
+    struct data_loop *d = container_of(op, struct data_loop, queue_closing);
+    (void)rc;
+    loop_post(d->api->control.loop, &d->drained);
+}
+
 static void report_if_drained(struct data_loop *d)
 {
     if (!d->cut || reserve_pool_busy(&d->pool))
         return;
     d->cut = false; /* once */
-    loop_post(d->api->control.loop, &d->drained);
+    if (d->queue.port) {
+        d->queue_closing = (struct op){on_queue_closed, loop_now_us(d->loop) + CLOSE_US};
+        event_queue_close(&d->queue, &d->queue_closing);
+    } else {
+        loop_post(d->api->control.loop, &d->drained);
+    }
 }
 
 static void on_http_drained(struct http_server *s, void *arg)
@@ -83,21 +97,35 @@ static int init_pool(struct data_loop *d)
     retry_budget_init(&d->budget, (int)s->api.retry_percent, (int)floor, loop_now_us(d->loop));
     d->pool = (struct reserve_pool){
         .stock = d->stock,
+        .queue = d->queue.port,
         .sched = loop_sched(d->loop),
         .ids = &d->api->ids,
         .rng = &d->rng,
         .budget = &d->budget,
         .hints = &d->hints,
         .submit_us = s->api.submit_us,
-        /* with Redis Streams the publish is part of the hold */
-        .try_us = s->api.hold_us + s->api.publish_us,
+        /* where the store publishes, that is part of the hold */
+        .try_us = s->api.hold_us + (d->queue.port ? 0 : s->api.publish_us),
         .target_us = s->api.hold_target_us,
+        .strict = s->api.publish_refused == SETTINGS_REFUSED_STRICT,
+        .publish_us = s->api.publish_us,
+        .send_us = s->rocketmq.send_us,
+        .store_us = s->redis.reply_us,
         .on_answer = orders_on_answer,
         .on_idle = on_pool_idle,
     };
     int rc = reserve_pool_init(&d->pool, serve_share(s->api.max_inflight, d->api->n_loops));
     d->pool_ready = rc == 0;
     return rc;
+}
+
+static int open_queue(struct data_loop *d, char *err, size_t err_cap)
+{
+    const struct settings *s = &d->api->settings;
+    char name[CONF_STRING_MAX + 16];
+    snprintf(name, sizeof(name), "%s-%d", s->instance, d->thread.number);
+    struct event_queue_config c = {.use = EVENT_QUEUE_PUBLISH, .consumer = name};
+    return event_queue_init(&d->queue, d->loop, s, &c, err, err_cap);
 }
 
 static int no_memory(char *err, size_t err_cap)
@@ -120,6 +148,7 @@ int data_loop_init(struct data_loop *d, struct api *api, int number, const char 
     d->drained = (struct loop_post){.on_run = control_on_drained};
     d->hints.on_sold_out = s->api.hint ? on_sold_out : NULL;
     hints_init(&d->hints);
+    queue_report_init(d);
     d->mailbox.loop = d->loop;
     d->mailbox.on_mail = on_mail;
     hint_mailbox_init(&d->mailbox);
@@ -129,10 +158,13 @@ int data_loop_init(struct data_loop *d, struct api *api, int number, const char 
     d->refused_no_ids = metric_counter(name, help, "reason=\"no_order_ids\"");
 
     struct redis_stock_config stock = {.redis = store_redis_config(s, "stock"),
-                                       .stream_queue = true};
+                                       .stream_queue = event_queue_is_stores(s)};
     d->stock = redis_stock_new(d->loop, &stock, err, err_cap);
     if (!d->stock)
         return ERR_INVALID;
+    int rc = event_queue_is_stores(s) ? 0 : open_queue(d, err, err_cap);
+    if (rc < 0)
+        return rc;
     d->auth = bearer_verifier(api->keys, s);
     if (!d->auth || init_pool(d) < 0)
         return no_memory(err, err_cap);
@@ -146,9 +178,11 @@ void data_loop_deinit(struct data_loop *d)
     if (!d->loop)
         return;
     serve_thread_stop(&d->thread);
-    /* First the viewers, then what they looked at: their flows end with the port. */
+    /* First the viewers, then what they looked at: their flows end with the ports. The queue before
+     * the stock: what it cuts off is still marked, or taken back. */
     if (d->server)
         http_server_free(d->server);
+    event_queue_deinit(&d->queue);
     if (d->stock)
         redis_stock_free(d->stock);
     if (d->pool_ready)

@@ -1,7 +1,6 @@
 #include "daemon/ctl/ctl.h"
 
 #include "adapter/redis_stock/redis_stock.h"
-#include "adapter/redis_stream/redis_stream.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/panic.h"
@@ -57,8 +56,7 @@ struct stock *ctl_stock(struct ctl *c)
     if (c->stock || !ctl_loop(c))
         return c->stock;
     struct redis_stock_config config = {.redis = ctl_redis_config(c, "stock"),
-                                        .stream_queue =
-                                            c->settings.queue.kind == SETTINGS_QUEUE_REDIS_STREAM};
+                                        .stream_queue = event_queue_is_stores(&c->settings)};
     c->stock = redis_stock_new(c->loop, &config, err, sizeof(err));
     if (!c->stock) {
         ctl_complain("%s", err);
@@ -89,15 +87,13 @@ struct redis *ctl_redis(struct ctl *c)
 
 void ctl_deinit(struct ctl *c)
 {
-    if (c->queue)
-        redis_stream_free(c->queue);
+    event_queue_deinit(&c->queue);
     if (c->redis)
         redis_free(c->redis);
     if (c->stock)
         redis_stock_free(c->stock);
     if (c->loop)
         loop_free(c->loop);
-    c->queue = NULL;
     c->redis = NULL;
     c->stock = NULL;
     c->loop = NULL;

@@ -4,6 +4,7 @@
 
 #include "adapter/redis/redis.h"
 #include "base/op.h"
+#include "daemon/common/event_queue.h"
 #include "daemon/ctl/args.h"
 #include "daemon/ctl/out.h"
 #include "daemon/settings.h"
@@ -18,10 +19,10 @@ enum { CTL_OK = 0, CTL_FAILED = 1, CTL_USAGE = 2, CTL_UNKNOWN = 3 };
 struct ctl {
     struct settings settings;
     struct conf conf;
-    struct loop *loop;   /* made by ctl_loop */
-    struct stock *stock; /* made by ctl_stock */
-    struct redis *redis; /* made by ctl_redis */
-    struct queue *queue; /* made by ctl_queue */
+    struct loop *loop;        /* made by ctl_loop */
+    struct stock *stock;      /* made by ctl_stock */
+    struct redis *redis;      /* made by ctl_redis */
+    struct event_queue queue; /* made by ctl_queue */
 };
 
 struct ctl_command {

@@ -6,7 +6,6 @@
  * Whatever is given up is unacked and will be delivered again. A second signal ends the process at
  * once. */
 #include "adapter/redis_stock/redis_stock.h"
-#include "adapter/redis_stream/redis_stream.h"
 #include "daemon/worker/daemon.h"
 #include <signal.h>
 #include <unistd.h>
@@ -34,7 +33,7 @@ static void on_idle(struct worker *w)
     worker_deinit(w);
     d->started = false;
     d->close_op = (struct op){on_closed, loop_now_us(d->loop) + CLOSE_US};
-    redis_stream_close(w->queue, &d->close_op);
+    event_queue_close(&d->queue, &d->close_op);
 }
 
 static void begin_finishing(struct daemon *d)
@@ -45,12 +44,21 @@ static void begin_finishing(struct daemon *d)
     worker_stop(&d->worker, on_idle);
 }
 
+/* Wrong credentials, a topic that is missing: it says what mends it, again and again. */
+static bool queue_ready(struct daemon *d)
+{
+    if (event_queue_ready(&d->queue))
+        return true;
+    event_queue_log_waiting(&d->queue_wait, loop_now_us(d->loop), event_queue_complaint(&d->queue));
+    return false;
+}
+
 static void on_time(struct timer *t)
 {
     struct daemon *d = container_of(t, struct daemon, timer);
     switch (d->phase) {
     case DAEMON_STARTING:
-        if (redis_stock_ready(d->worker.stock) && d->pg_answered) {
+        if (redis_stock_ready(d->worker.stock) && d->pg_answered && queue_ready(d)) {
             d->phase = DAEMON_RUNNING;
             admin_set_started(d->admin);
             log_info("started");
@@ -159,6 +167,21 @@ static void start_catalog_check(struct admin_check *check)
     loop_defer(d->loop, &d->catalog_told);
 }
 
+/* Without it nothing is received. What it complains of while it works is told as degraded. */
+static void on_queue_told(struct loop_task *t)
+{
+    struct daemon *d = container_of(t, struct daemon, queue_told);
+    bool ready = event_queue_ready(&d->queue);
+    const char *why = event_queue_complaint(&d->queue);
+    admin_check_done(&d->queue_check, ready ? 0 : ERR_UNAVAIL, why);
+}
+
+static void start_queue_check(struct admin_check *check)
+{
+    struct daemon *d = container_of(check, struct daemon, queue_check);
+    loop_defer(d->loop, &d->queue_told);
+}
+
 /* --- life --- */
 
 int control_init(struct daemon *d, char *err, size_t err_cap)
@@ -169,6 +192,10 @@ int control_init(struct daemon *d, char *err, size_t err_cap)
     d->catalog_check = (struct admin_check){.name = "catalog", .start = start_catalog_check};
     d->checks[1] = &d->pg_check;
     d->checks[2] = &d->catalog_check;
+    d->queue_check = (struct admin_check){.name = "queue", .start = start_queue_check};
+    d->checks[3] = &d->queue_check;
+    list_init(&d->queue_told.link);
+    d->queue_told.on_run = on_queue_told;
     list_init(&d->pg_refused.link);
     d->pg_refused.on_run = on_pg_refused;
     list_init(&d->catalog_told.link);
@@ -178,7 +205,8 @@ int control_init(struct daemon *d, char *err, size_t err_cap)
                                   .token_file = d->settings.api.admin_token_file,
                                   .conf = &d->conf,
                                   .checks = d->checks,
-                                  .n_checks = 3};
+                                  /* the store's own queue is asked by the store's check */
+                                  .n_checks = event_queue_is_stores(&d->settings) ? 3 : 4};
     d->admin = admin_new(d->loop, &config, err, err_cap);
     if (!d->admin)
         return ERR_UNAVAIL;
@@ -204,6 +232,10 @@ void control_deinit(struct daemon *d)
     if (d->catalog_check.running) {
         loop_defer_cancel(&d->catalog_told);
         on_catalog_told(&d->catalog_told);
+    }
+    if (d->queue_check.running) {
+        loop_defer_cancel(&d->queue_told);
+        on_queue_told(&d->queue_told);
     }
     if (d->admin)
         admin_free(d->admin);

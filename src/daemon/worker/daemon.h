@@ -4,6 +4,7 @@
 
 #include "app/worker.h"
 #include "daemon/admin.h"
+#include "daemon/common/event_queue.h"
 #include "daemon/settings.h"
 #include "loop/loop.h"
 #include "port/stock.h"
@@ -11,7 +12,7 @@
 #define DAEMON_CREW_MAX 4
 
 enum daemon_phase {
-    DAEMON_STARTING,  /* until Redis and PostgreSQL have answered */
+    DAEMON_STARTING,  /* until Redis, PostgreSQL and the queue have answered */
     DAEMON_RUNNING,   /* */
     DAEMON_ENDPOINTS, /* SIGTERM: not ready any more, still working (drain.endpoints) */
     DAEMON_FINISHING, /* nothing is received; what is in hand is finished (drain.worker) */
@@ -27,6 +28,7 @@ struct daemon {
     struct admin *admin;
     struct orders *orders[DAEMON_CREW_MAX];
     int n_orders;
+    struct event_queue queue;
     struct worker worker;
     enum daemon_phase phase;
     struct timer timer; /* the next phase */
@@ -35,13 +37,14 @@ struct daemon {
     bool started; /* the flows */
     int status;   /* of the process */
 
-    struct admin_check redis_check, pg_check, catalog_check;
-    struct admin_check *checks[3];
+    struct admin_check redis_check, pg_check, catalog_check, queue_check;
+    struct admin_check *checks[4];
     struct stock_probe redis_probe;
     struct share_job pg_probe;
     struct ctx pg_ctx;
     bool pg_probing, pg_answered;
-    struct loop_task pg_refused, catalog_told;
+    struct loop_task pg_refused, catalog_told, queue_told;
+    struct event_queue_wait queue_wait;
     struct op close_op;
 };
 

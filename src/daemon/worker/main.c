@@ -1,6 +1,5 @@
 #include "adapter/pg/pg.h"
 #include "adapter/redis_stock/redis_stock.h"
-#include "adapter/redis_stream/redis_stream.h"
 #include "base/clock.h"
 #include "daemon/common/crew_jobs.h"
 #include "daemon/common/program.h"
@@ -12,6 +11,7 @@
 
 #define PROGRAM "order-worker"
 #define WAIT_FOR_PG_US 30000000
+#define FOREIGN_MARGIN_US 2000000
 
 static const char usage[] =
     "usage: order-worker [--config FILE] [--ports-file FILE] [--SETTING VALUE…]\n"
@@ -42,6 +42,20 @@ static int check_schema(const struct settings *s)
             return fail("PostgreSQL cannot be used", err);
         log_warn("waiting for PostgreSQL", LOG_Z("why", err));
         nanosleep(&(struct timespec){.tv_nsec = 500000000}, NULL);
+    }
+}
+
+/* A message may be worked on until its lease ends, less this. Where another clock than ours judges
+ * the lease, two seconds are the least. */
+static void fit_lease_margin(struct worker_config *c, const struct settings *s)
+{
+    int64_t lease_us = event_queue_lease_us(s);
+    if (!event_queue_is_stores(s) && c->lease_margin_us < FOREIGN_MARGIN_US)
+        c->lease_margin_us = FOREIGN_MARGIN_US;
+    if (c->lease_margin_us > lease_us / 2) {
+        c->lease_margin_us = lease_us / 4;
+        log_warn("worker.lease_margin is more than half of the queue's lease: a quarter is used",
+                 LOG_I("margin_ms", c->lease_margin_us / 1000));
     }
 }
 
@@ -86,11 +100,7 @@ static struct worker_config config_of(const struct settings *s)
         .items_refresh_us = s->worker.items_refresh_us,
         .max_items = (int)s->worker.max_items,
     };
-    if (c.lease_margin_us > s->queue.lease_us / 2) {
-        c.lease_margin_us = s->queue.lease_us / 4;
-        log_warn("worker.lease_margin is more than half of queue.lease: a quarter is used",
-                 LOG_I("margin_ms", c.lease_margin_us / 1000));
-    }
+    fit_lease_margin(&c, s);
     if (c.batch_target_us > c.tx_budget_us / 2)
         c.batch_target_us = c.tx_budget_us / 2;
     return c;
@@ -110,20 +120,17 @@ static int open_ports(struct daemon *d)
     struct worker *w = &d->worker;
     char err[1024] = "no memory", consumer[128];
     struct redis_stock_config stock = {.redis = store_redis_config(s, "stock"),
-                                       .stream_queue = true};
+                                       .stream_queue = event_queue_is_stores(s)};
     w->stock = redis_stock_new(d->loop, &stock, err, sizeof err);
     if (!w->stock)
         return fail("the stock cannot be opened", err);
     snprintf(consumer, sizeof consumer, "%.90s-%.12s", s->instance, w->life);
-    struct redis_stream_config stream = {.redis = store_redis_config(s, "queue"),
-                                         .group = EVENT_GROUP,
-                                         .consumer = consumer,
-                                         .lease_us = s->queue.lease_us,
-                                         .trim_interval_us = s->queue.trim_interval_us,
-                                         .max_in_hand = (int)(s->worker.workers + s->worker.queue)};
-    w->queue = redis_stream_new(d->loop, &stream, err, sizeof err);
-    if (!w->queue)
+    struct event_queue_config queue = {.use = EVENT_QUEUE_CONSUME,
+                                       .consumer = consumer,
+                                       .max_in_hand = (int)(s->worker.workers + s->worker.queue)};
+    if (event_queue_init(&d->queue, d->loop, s, &queue, err, sizeof err) < 0)
         return fail("the queue cannot be opened", err);
+    w->queue = d->queue.port;
     struct pg_config pg = {.conninfo = s->pg.conninfo,
                            .connect_us = s->pg.connect_us,
                            .lifetime_us = s->pg.lifetime_us,
@@ -172,8 +179,7 @@ static int start(struct daemon *d)
 /* Clients first, the admin port last. */
 static void end(struct daemon *d)
 {
-    if (d->worker.queue)
-        redis_stream_free(d->worker.queue);
+    event_queue_deinit(&d->queue);
     if (d->worker.stock)
         redis_stock_free(d->worker.stock);
     crew_jobs_free(d->worker.jobs);
