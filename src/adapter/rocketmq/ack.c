@@ -45,7 +45,6 @@ static void on_message(struct rmq_call *call, const ProtobufCMessage *m)
 static void end_step(struct rmq_step *s, int code, const struct rmq_answer *answer)
 {
     struct rmq_slot *slot = s->slot;
-    struct rmq_consumer *c = s->work->c;
     enum rmq_class class = code > 0 ? rmq_class_of(code) : RMQ_UNKNOWN;
     if (code == 0 && answer->rc < 0) { /* no word on this one: that on all of them */
         class = answer->class;
@@ -58,9 +57,7 @@ static void end_step(struct rmq_step *s, int code, const struct rmq_answer *answ
         slot->hold = RMQ_ACKED;
         rmq_step_end(s, 0, true);
     } else if (class == RMQ_EXPIRED) {
-        metric_add(c->m.lease_lost, 1);
-        slot->hold = RMQ_LOST;
-        slot->m.lease_until_us = rmq_consumer_now(c);
+        rmq_slot_lose(slot);
         /* Published again it was, so that "later" is done (rule 22). */
         rmq_step_end(s, 0, s->again != NULL);
     } else {

@@ -37,10 +37,7 @@ static void extended(struct rmq_change *x)
 
 static void lost(struct rmq_change *x, int rc)
 {
-    struct rmq_slot *slot = x->step->slot;
-    metric_add(x->c->m.lease_lost, 1);
-    slot->hold = RMQ_LOST;
-    slot->m.lease_until_us = rmq_consumer_now(x->c);
+    rmq_slot_lose(x->step->slot);
     rmq_step_end(x->step, rc, false);
 }
 

@@ -183,6 +183,7 @@ void rmq_slots_deinit(struct rmq_consumer *c);
 /* NULL: no slot is free, or it cannot be held (no handle, or one that is too long). */
 struct rmq_slot *rmq_slot_take(struct rmq_outlet *o, const Rmq__Message *message,
                                int64_t lease_until_us);
+void rmq_slot_lose(struct rmq_slot *slot); /* not ours any more, as far as anybody knows */
 void rmq_slot_free(struct rmq_slot *slot); /* at once, or when its steps are over */
 /* True: the body is what its digest says, or there is none that we know. */
 bool rmq_digest_fits(const Rmq__Digest *d, const void *body, size_t n);

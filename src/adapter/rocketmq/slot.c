@@ -190,6 +190,15 @@ struct rmq_slot *rmq_slot_take(struct rmq_outlet *o, const Rmq__Message *message
     return slot;
 }
 
+void rmq_slot_lose(struct rmq_slot *slot)
+{
+    int64_t now = rmq_consumer_now(slot->from->source->c);
+    slot->hold = RMQ_LOST;
+    if (slot->m.lease_until_us > now)
+        slot->m.lease_until_us = now;
+    metric_add(slot->from->source->c->m.lease_lost, 1);
+}
+
 void rmq_slot_free(struct rmq_slot *slot)
 {
     struct rmq_consumer *c = slot->from->source->c;

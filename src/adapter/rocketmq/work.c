@@ -13,12 +13,6 @@
 #include "base/panic.h"
 #include <stdlib.h>
 
-static void lose(struct rmq_slot *slot)
-{
-    slot->hold = RMQ_LOST;
-    slot->m.lease_until_us = rmq_consumer_now(slot->from->source->c);
-}
-
 /* It is this step's turn on its message. */
 static void run(struct rmq_step *s)
 {
@@ -28,7 +22,7 @@ static void run(struct rmq_step *s)
         return;
     if (slot->hold == RMQ_HELD && s->work->kind != RMQ_WORK_ACK &&
         slot->m.lease_until_us <= rmq_consumer_now(c))
-        lose(slot); /* somebody else's by now: a change could open a second lease */
+        rmq_slot_lose(slot); /* somebody else's by now: a change could open a second lease */
     if (slot->hold != RMQ_HELD)
         rmq_step_end(s, 0, false);
     else if (s->work->kind == RMQ_WORK_ACK)
