@@ -9,6 +9,8 @@ import client  # noqa: E402
 from system import System  # noqa: E402
 
 SAMPLE = re.compile(r'([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{((?:[a-zA-Z_]\w*="(?:[^"\\\n]|\\.)*",?)*)\})? (\S+)')
+# Not to be seen with the default queue; tests/unit/h2grpc looks for their rows.
+ROCKETMQ_ONLY = "seckill_grpc_"
 FROM = {"all": {"api", "worker", "query"}}
 
 
@@ -76,6 +78,8 @@ def test_every_metric_is_documented_and_every_documented_one_is_there():
                 seen.setdefault(name, (set(), set()))[0].add(program.part)
                 seen[name][1].update(labels)
     for name, (_, labels, programs) in rows.items():
+        if name.startswith(ROCKETMQ_ONLY) and name not in seen:
+            continue
         assert name in seen, f"nobody has {name}, which docs/metrics.md names"
         assert seen[name][0] == programs, f"{name} is of {seen[name][0]}"
         assert seen[name][1] == labels, f"{name} has the labels {seen[name][1]}"

@@ -170,7 +170,7 @@ void h2_link_flush(struct h2_link *k);                  /* end of the turn; may 
 /* --- tls.c --- */
 struct h2_tls *h2_tls_create(const char *ca_file, char *err, size_t cap); /* NULL and err */
 void h2_tls_free(struct h2_tls *t);
-SSL *h2_tls_open(const struct h2_tls *t, const struct h2_target *target, int fd);
+SSL *h2_tls_open(const struct h2_tls *t, struct h2_target *target, int fd);
 /* 1: done, 0: not yet, -1: *why. */
 int h2_tls_handshake(SSL *ssl, const char **why);
 /* As recv and send are; errno is EAGAIN, or EPROTO for anything else. */

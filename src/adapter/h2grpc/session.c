@@ -377,6 +377,8 @@ int h2_session_open(struct h2_link *k)
     nghttp2_option *options = NULL;
     if (callbacks && nghttp2_option_new(&options) == 0) {
         nghttp2_option_set_no_closed_streams(options, 1);
+        /* Its default of 8 counts each piece in which the head of a CONTINUATION arrives. */
+        nghttp2_option_set_max_continuations(options, 64);
         nghttp2_session_client_new2(&k->session, callbacks, k, options);
     }
     nghttp2_option_del(options);

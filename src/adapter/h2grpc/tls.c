@@ -89,7 +89,7 @@ struct h2_tls *h2_tls_create(const char *ca_file, char *err, size_t cap)
     return t;
 }
 
-SSL *h2_tls_open(const struct h2_tls *t, const struct h2_target *target, int fd)
+SSL *h2_tls_open(const struct h2_tls *t, struct h2_target *target, int fd)
 {
     SSL *ssl = SSL_new(t->ctx);
     BIO *bio = ssl ? BIO_new(t->socket) : NULL;

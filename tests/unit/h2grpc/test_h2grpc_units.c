@@ -2,8 +2,10 @@
 #include "h2grpc_test.h"
 
 #include "adapter/h2grpc/message.h"
+#include "adapter/h2grpc/metrics.h"
 #include "adapter/h2grpc/status.h"
 #include "adapter/h2grpc/target.h"
+#include <stdio.h>
 #include <stdlib.h>
 
 static void a_status_of_the_server_says_what_happened(void **state)
@@ -233,6 +235,33 @@ static void messages_that_cannot_be_taken(void **state)
     assert_int_equal(first(10, "\0\0\0\0", 4), GRPC_MESSAGE_MORE);
 }
 
+/* tests/docs does not see them: its programs have the default queue. */
+static void each_metric_is_documented(void **state)
+{
+    (void)state;
+    static char docs[256 << 10];
+    FILE *f = fopen(SECKILL_SOURCE_DIR "/docs/metrics.md", "r");
+    assert_non_null(f);
+    docs[fread(docs, 1, sizeof docs - 1, f)] = 0;
+    fclose(f);
+    struct grpc_metrics m;
+    grpc_metrics_init(&m, "docs");
+    struct strbuf text;
+    strbuf_init(&text, 1 << 20);
+    metric_render(&text);
+    strbuf_add_char(&text, 0);
+    int n = 0;
+    for (const char *at = text.ptr; (at = strstr(at, "# TYPE seckill_grpc_")); at++, n++) {
+        char name[80], type[16], row[128];
+        assert_int_equal(sscanf(at, "# TYPE %79s %15s", name, type), 2);
+        snprintf(row, sizeof row, "| `%s` | %s | `link`", name, type);
+        if (!strstr(docs, row))
+            fail_msg("docs/metrics.md has no row %s", row);
+    }
+    assert_int_equal(n, 7);
+    strbuf_deinit(&text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -244,6 +273,7 @@ int main(void)
         cmocka_unit_test(a_target_is_host_and_port),
         cmocka_unit_test(messages_may_be_cut_anywhere),
         cmocka_unit_test(messages_that_cannot_be_taken),
+        cmocka_unit_test(each_metric_is_documented),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
