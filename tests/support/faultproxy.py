@@ -11,6 +11,7 @@
 Whatever is decided at random follows from the seed: faults.decisions() are the same in the next run with it.
 """
 import contextlib
+import hashlib
 import json
 import os
 import urllib.error
@@ -22,6 +23,12 @@ from services import SOURCE, Server, wait_for
 BIN = os.environ.get("SECKILL_BIN_DIR", f"{SOURCE}/build/dev/bin")
 # The control API is never to be reached through a proxy of the environment.
 _open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
+
+
+def script(name):
+    """What matches a run of lua/NAME.lua, however it is called (EVALSHA or EVAL)."""
+    with open(f"{SOURCE}/lua/{name}.lua", "rb") as f:
+        return hashlib.sha1(f.read()).hexdigest()
 
 
 class ApiError(Exception):
@@ -96,6 +103,8 @@ class Proxy(str):
         return Toxic(self, self.faults.call("POST", f"{self.path}/toxics", body)["name"])
 
     def drop_reply(self, protocol, match="", then="swallow", nth=1, count=1, percent=100, **more):
+        """The server acts on a request that matches, and its reply never reaches the client. What matches is said in
+        faultproxy/{resp,pgsql,http1,http2}.c; of the matches, from the nth on `count` (0: all), each with `percent`."""
         return self.toxic("drop_reply", protocol=protocol, match=match, then=then, nth=nth, count=count, percent=percent, **more)
 
     def enable(self):
