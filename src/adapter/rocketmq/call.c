@@ -83,14 +83,13 @@ static void transport_end(struct rmq_answer *a, const struct h2grpc_end *end)
     a->rc = end->rc;
     if (!end->from_server)
         return;
+    /* The service answers with codes: a status is the word of whatever stands in between. */
     if (end->status == GRPC_RESOURCE_EXHAUSTED)
         a->class = RMQ_THROTTLED;
     else if (end->status == GRPC_UNAUTHENTICATED || end->status == GRPC_PERMISSION_DENIED)
         a->class = RMQ_DENIED;
     else if (end->status == GRPC_UNIMPLEMENTED || end->status == GRPC_INVALID_ARGUMENT)
         a->class = RMQ_REFUSED;
-    else
-        return;
     a->rc = rmq_class_rc(a->class);
 }
 

@@ -7,6 +7,7 @@
 #include "adapter/rocketmq/route.h"
 #include "base/err.h"
 #include "base/rng.h"
+#include <stdio.h>
 #include <stdlib.h>
 
 static void message_id(void **state)
@@ -317,14 +318,47 @@ static void bad_configuration(void **state)
     loop_free(l);
 }
 
+/* tests/docs does not see them: its programs have the default queue. */
+static void each_metric_is_documented(void **state)
+{
+    (void)state;
+    static char docs[256 << 10];
+    FILE *f = fopen(SECKILL_SOURCE_DIR "/docs/metrics.md", "r");
+    assert_non_null(f);
+    docs[fread(docs, 1, sizeof docs - 1, f)] = '\0';
+    fclose(f);
+    struct rmq_metrics m;
+    rmq_metrics_init(&m);
+    struct strbuf text;
+    strbuf_init(&text, 1 << 20);
+    metric_render(&text);
+    strbuf_add_char(&text, '\0');
+    int n = 0;
+    for (const char *at = text.ptr; (at = strstr(at, "# TYPE seckill_mq_")); at++, n++) {
+        char name[80], type[16], row[128];
+        assert_int_equal(sscanf(at, "# TYPE %79s %15s", name, type), 2);
+        snprintf(row, sizeof row, "| `%s` | %s |", name, type);
+        if (!strstr(docs, row))
+            fail_msg("docs/metrics.md has no row %s", row);
+    }
+    assert_true(n >= 15);
+    strbuf_deinit(&text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(message_id),    cmocka_unit_test(signature),
-        cmocka_unit_test(codes),         cmocka_unit_test(message_there_and_back),
-        cmocka_unit_test(hostile_bytes), cmocka_unit_test(statuses),
-        cmocka_unit_test(receipts),      cmocka_unit_test(choices),
-        cmocka_unit_test(addresses),     cmocka_unit_test(bad_configuration),
+        cmocka_unit_test(message_id),
+        cmocka_unit_test(signature),
+        cmocka_unit_test(codes),
+        cmocka_unit_test(message_there_and_back),
+        cmocka_unit_test(hostile_bytes),
+        cmocka_unit_test(statuses),
+        cmocka_unit_test(receipts),
+        cmocka_unit_test(choices),
+        cmocka_unit_test(addresses),
+        cmocka_unit_test(bad_configuration),
+        cmocka_unit_test(each_metric_is_documented),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

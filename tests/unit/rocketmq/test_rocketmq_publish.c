@@ -112,6 +112,8 @@ static void outcomes(void **state)
         {FAULT_CODE, 50400, 9, ERR_UNCERTAIN, 2, 0},
         {FAULT_CODE, 50401, 9, ERR_UNCERTAIN, 2, 0},
         {FAULT_GRPC, GRPC_INTERNAL, 9, ERR_UNCERTAIN, 2, 0},
+        {FAULT_GRPC, GRPC_UNAVAILABLE, 9, ERR_UNCERTAIN, 2, 0},
+        {FAULT_GRPC, GRPC_ABORTED, 9, ERR_UNCERTAIN, 2, 0},
         {FAULT_RESET, 2, 1, 0, 2, 1},
         {FAULT_RESET, 2, 9, ERR_UNCERTAIN, 2, 0},
         {FAULT_CUT, 0, 1, 0, 2, 2},
