@@ -80,6 +80,9 @@ static void look_at_hand(const struct rmq_consumer *c, struct queue_lag *out)
         if (s->m.deliveries == 1 && !s->m.dead && s->m.enqueued_ms > 0 && age > out->oldest_age_ms)
             out->oldest_age_ms = age;
     }
+    /* Came between the two questions: the second one saw it. */
+    if (out->oldest_age_ms > 0 && out->waiting + out->in_hand == 0)
+        out->waiting = 1;
     /* 0 means that nothing is there. */
     if (out->oldest_age_ms == 0 && out->waiting + out->in_hand > 0)
         out->oldest_age_ms = 1;
