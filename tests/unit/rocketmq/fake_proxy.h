@@ -12,7 +12,7 @@
 #include "rocketmq.pb-c.h"
 #include <nghttp2/nghttp2.h>
 
-enum { FAKE_CONNS = 32, FAKE_CALLS = 64, FAKE_STORED = 512, FAKE_CLIENTS = 32, FAKE_BROKERS = 4 };
+enum { FAKE_CONNS = 32, FAKE_CALLS = 128, FAKE_STORED = 512, FAKE_CLIENTS = 32, FAKE_BROKERS = 4 };
 
 struct fake_call {
     struct fake_conn *conn; /* NULL: free */

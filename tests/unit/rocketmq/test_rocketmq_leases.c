@@ -1,0 +1,498 @@
+/* Acks, longer leases, later, dead letters, the clean end: exactly one handle per message. */
+#include "consumer_test.h"
+
+#define L consumer_loop
+#define B (&consumer_broker)
+
+static void one_request_for_many_acks(void **state)
+{
+    (void)state;
+    struct queue *q = consumer_queue();
+    struct queue_message *hand[HAND];
+    int done;
+    receive_some(q, 0, 6, hand);
+    assert_int_equal(batch_run(q, q->ops->ack, hand, 6, &done), 0);
+    assert_int_equal(done, 6);
+    assert_int_equal(B->ack_requests, 1);
+    assert_int_equal(B->n_acks, 6);
+    assert_string_equal(B->acks[0].topic, "T");
+    assert_string_equal(B->acks[0].group, "G");
+    /* Twice is harmless, and costs nothing; nor is an acked one given back or extended. */
+    assert_int_equal(batch_run(q, q->ops->ack, hand, 6, &done), 0);
+    assert_int_equal(done, 0);
+    assert_int_equal(batch_run(q, q->ops->extend, hand, 6, &done), 0);
+    assert_int_equal(done, 0);
+    assert_int_equal(batch_run(q, q->ops->retry_later, hand, 6, &done), 0);
+    assert_int_equal(done, 0);
+    assert_int_equal(B->ack_requests, 1);
+    assert_int_equal(B->n_changes, 0);
+    release_all(q, hand, 6);
+    rocketmq_queue_free(q);
+}
+
+/* Operations of one turn go together. */
+static void acks_of_a_turn_go_together(void **state)
+{
+    (void)state;
+    struct queue *q = consumer_queue();
+    struct queue_message *hand[HAND];
+    struct test_batch t[3];
+    receive_some(q, 0, 6, hand);
+    for (int i = 0; i < 3; i++)
+        batch_start(q, q->ops->ack, &t[i], hand + 2 * i, 2);
+    UNTIL(L, t[0].ends && t[1].ends && t[2].ends);
+    assert_int_equal(B->ack_requests, 1);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(t[i].b.done, 2);
+    release_all(q, hand, 6);
+    rocketmq_queue_free(q);
+}
+
+/* Each entry has its own status: the answer's "OK" is no answer. */
+static void entries_that_differ(void **state)
+{
+    (void)state;
+    struct queue *q = consumer_queue();
+    struct queue_message *hand[HAND];
+    int done;
+    receive_some(q, 0, 8, hand);
+    B->ack_rules[0].handle = "h1";
+    B->ack_rules[0].code = 40013; /* not ours any more: known */
+    assert_int_equal(batch_run(q, q->ops->ack, hand, 2, &done), 0);
+    assert_int_equal(done, 1);
+    assert_true(hand[1]->lease_until_us <= in(0));
+    assert_int_equal(batch_run(q, q->ops->ack, hand, 2, &done), 0); /* and never asked again */
+    assert_int_equal(done, 0);
+    assert_int_equal(B->n_acks, 2);
+
+    B->ack_rules[1].handle = "h3"; /* its entry is missing */
+    assert_int_equal(batch_run(q, q->ops->ack, hand + 2, 2, &done), ERR_UNCERTAIN);
+    assert_int_equal(done, 1);
+    B->ack_rules[1].code = 20000; /* the second try asks for that one only */
+    assert_int_equal(batch_run(q, q->ops->ack, hand + 2, 2, &done), 0);
+    assert_int_equal(done, 1);
+    assert_int_equal(B->n_acks, 5);
+
+    B->ack_rules[2].handle = "h4";
+    B->ack_rules[2].code = 50001; /* told twice, in two ways */
+    B->ack_rules[2].twice = true;
+    assert_int_equal(batch_run(q, q->ops->ack, hand + 4, 2, &done), ERR_UNCERTAIN);
+    assert_int_equal(done, 1);
+    B->ack_rules[2].code = 20000; /* in the same way: so be it */
+    assert_int_equal(batch_run(q, q->ops->ack, hand + 4, 2, &done), 0);
+    assert_int_equal(done, 1);
+
+    B->ack_rules[3].handle = "h6";
+    B->ack_rules[3].code = 42900; /* certainly not done */
+    assert_int_equal(batch_run(q, q->ops->ack, hand + 6, 2, &done), ERR_UNAVAIL);
+    assert_int_equal(done, 1);
+    release_all(q, hand, 8);
+    rocketmq_queue_free(q);
+}
+
+static void acks_that_are_lost(void **state)
+{
+    (void)state;
+    struct queue *q = consumer_queue();
+    struct queue_message *hand[HAND];
+    int done;
+    receive_some(q, 0, 4, hand);
+    fake_fault(&B->proxy, RMQ_ACK, FAULT_CUT, 0, 1);
+    assert_int_equal(batch_run(q, q->ops->ack, hand, 2, &done), ERR_UNCERTAIN);
+    assert_int_equal(done, 0);
+    fake_fault(&B->proxy, RMQ_ACK, FAULT_JUNK, 0, 1);
+    int rc = batch_run(q, q->ops->ack, hand, 2, &done);
+    assert_true(err_is_unknown(rc));
+    fake_fault(&B->proxy, RMQ_ACK, FAULT_CODE, 40013, 1); /* the whole, without entries */
+    assert_int_equal(batch_run(q, q->ops->ack, hand, 1, &done), 0);
+    assert_int_equal(done, 0);
+    fake_fault(&B->proxy, RMQ_ACK, FAULT_CODE, 40100, 1);
+    assert_int_equal(batch_run(q, q->ops->ack, hand + 1, 1, &done), ERR_DENIED);
+    assert_int_equal(batch_run(q, q->ops->ack, hand + 1, 3, &done), 0);
+    assert_int_equal(done, 3);
+    release_all(q, hand, 4);
+    rocketmq_queue_free(q);
+}
+
+/* The new handle replaces the old one. */
+static void extended(void **state)
+{
+    (void)state;
+    struct queue *q = consumer_queue();
+    struct queue_message *hand[HAND];
+    int done;
+    receive_some(q, 0, 3, hand);
+    int64_t first = hand[0]->lease_until_us;
+    turns(30 * MS);
+    assert_int_equal(batch_run(q, q->ops->extend, hand, 2, &done), 0);
+    assert_int_equal(done, 2);
+    assert_int_equal(B->n_changes, 2);
+    assert_int_equal(B->changes[0].ms, 15000);
+    assert_true(hand[0]->lease_until_us > first && hand[0]->lease_until_us <= in(15 * SECONDS));
+    assert_int_equal(hand[2]->lease_until_us, first);
+    assert_int_equal(batch_run(q, q->ops->extend, hand, 1, &done), 0);
+    assert_string_equal(B->changes[2].handle, "h0'");
+    assert_int_equal(batch_run(q, q->ops->ack, hand, 3, &done), 0);
+    assert_int_equal(done, 3);
+    assert_string_equal(B->acks[0].handle, "h0''");
+    assert_string_equal(B->acks[1].handle, "h1'");
+    assert_string_equal(B->acks[2].handle, "h2");
+    release_all(q, hand, 3);
+    rocketmq_queue_free(q);
+}
+
+/* Nobody knows whether there is a new handle: the old one is never used again. */
+static void extensions_in_doubt(void **state)
+{
+    (void)state;
+    static const enum fake_fault_kind faults[] = {FAULT_CUT, FAULT_JUNK, FAULT_RESET, FAULT_CODE};
+    struct queue *q = consumer_queue();
+    struct queue_message *hand[HAND];
+    int done;
+    uint64_t lost = counted("seckill_mq_lease_lost_total");
+    receive_some(q, 0, 6, hand);
+    for (int i = 0; i < 4; i++) {
+        fake_fault(&B->proxy, RMQ_CHANGE_INVISIBLE, faults[i], faults[i] == FAULT_CODE ? 50400 : 2,
+                   1);
+        int rc = batch_run(q, q->ops->extend, hand + i, 1, &done);
+        assert_int_equal(rc, ERR_UNCERTAIN);
+        assert_int_equal(done, 0);
+        assert_true(hand[i]->lease_until_us <= in(0));
+    }
+    B->no_handle = true; /* OK, and no handle */
+    assert_int_equal(batch_run(q, q->ops->extend, hand + 4, 1, &done), ERR_UNCERTAIN);
+    B->no_handle = false;
+    B->change_code = 40013;
+    assert_int_equal(batch_run(q, q->ops->extend, hand + 5, 1, &done), 0); /* not ours: known */
+    assert_int_equal(done, 0);
+    assert_int_equal(counted("seckill_mq_lease_lost_total") - lost, 6);
+    int changes = B->n_changes;
+    assert_int_equal(batch_run(q, q->ops->ack, hand, 6, &done), 0);
+    assert_int_equal(done, 0);
+    assert_int_equal(batch_run(q, q->ops->extend, hand, 6, &done), 0);
+    assert_int_equal(batch_run(q, q->ops->retry_later, hand, 6, &done), 0);
+    assert_int_equal(B->n_acks, 0);
+    assert_int_equal(B->n_changes, changes);
+    release_all(q, hand, 6);
+    rocketmq_queue_free(q);
+}
+
+/* Certainly not done: the old handle and its lease are still good. */
+static void extensions_refused(void **state)
+{
+    (void)state;
+    struct queue *q = consumer_queue();
+    struct queue_message *hand[HAND];
+    int done;
+    receive_some(q, 0, 1, hand);
+    int64_t until = hand[0]->lease_until_us;
+    B->change_code = 42900;
+    assert_int_equal(batch_run(q, q->ops->extend, hand, 1, &done), ERR_UNAVAIL);
+    assert_int_equal(hand[0]->lease_until_us, until);
+    B->change_code = 20000;
+    assert_int_equal(batch_run(q, q->ops->extend, hand, 1, &done), 0);
+    assert_int_equal(done, 1);
+    assert_string_equal(B->changes[1].handle, "h0");
+    release_all(q, hand, 1);
+    rocketmq_queue_free(q);
+}
+
+/* Never two requests with handles of one message: the ack waits, and uses the new handle. */
+static void one_request_at_a_time(void **state)
+{
+    (void)state;
+    struct queue *q = consumer_queue();
+    struct queue_message *hand[HAND];
+    struct test_batch extend, ack, later;
+    receive_some(q, 0, 2, hand);
+    B->hold_changes = true;
+    batch_start(q, q->ops->extend, &extend, hand, 1);
+    batch_start(q, q->ops->ack, &ack, hand, 2);
+    batch_start(q, q->ops->retry_later, &later, hand, 1);
+    UNTIL(L, B->n_changes == 1 && B->n_acks == 1);
+    turns(50 * MS);
+    assert_string_equal(B->acks[0].handle, "h1");
+    assert_int_equal(B->n_acks, 1);
+    assert_int_equal(ack.ends + extend.ends + later.ends, 0);
+    fake_change_answer(B, 0, 20000, "new");
+    UNTIL(L, ack.ends && extend.ends && later.ends);
+    assert_string_equal(B->acks[1].handle, "new");
+    assert_int_equal(B->n_changes, 1); /* acked: there is nothing to give back */
+    assert_int_equal(extend.b.done, 1);
+    assert_int_equal(ack.b.done, 2);
+    assert_int_equal(later.b.done, 0);
+    assert_int_equal(later.rc, 0);
+    release_all(q, hand, 2);
+    rocketmq_queue_free(q);
+}
+
+/* What waits for another's answer ends at its own deadline; what is unsent when it is cancelled is
+ * certainly not done. */
+static void waiting_steps_end(void **state)
+{
+    (void)state;
+    struct queue *q = consumer_queue();
+    struct queue_message *hand[HAND];
+    struct test_batch extend, ack, canceled;
+    receive_some(q, 0, 1, hand);
+    B->hold_changes = true;
+    batch_start(q, q->ops->extend, &extend, hand, 1);
+    UNTIL(L, B->n_changes == 1);
+    batch_start(q, q->ops->ack, &canceled, hand, 1);
+    q->ops->cancel(q, &canceled.b.op);
+    UNTIL(L, canceled.ends);
+    assert_int_equal(canceled.rc, ERR_CANCELED);
+    ack = (struct test_batch){0};
+    batch_start(q, q->ops->ack, &ack, hand, 1);
+    UNTIL(L, extend.ends); /* after request_us: in doubt */
+    assert_int_equal(extend.rc, ERR_UNCERTAIN);
+    UNTIL(L, ack.ends);
+    assert_int_equal(ack.b.done, 0);
+    assert_int_equal(B->n_acks, 0);
+    release_all(q, hand, 1);
+    rocketmq_queue_free(q);
+}
+
+/* More than go at a time. */
+static void many_extensions(void **state)
+{
+    (void)state;
+    consumer_slots = 256;
+    struct queue *q = consumer_queue();
+    static struct queue_message *hand[256];
+    static struct test_receive t;
+    int n = 0;
+    receive_start(q, &t, 200, 10 * SECONDS);
+    for (int polls = 0; n < 200;) {
+        UNTIL(L, B->n_polls > polls || t.ends);
+        for (; polls < B->n_polls; polls++)
+            fake_poll_messages(fake_poll_at(B, polls), 100 * polls, fake_poll_at(B, polls)->batch);
+        if (!t.ends)
+            continue;
+        for (struct list *l; (l = list_pop_front(&t.r.messages));)
+            hand[n++] = container_of(l, struct queue_message, link);
+        if (n < 200)
+            receive_start(q, &t, 200 - n, 10 * SECONDS);
+    }
+    static struct queue_batch b;
+    static struct test_op op;
+    test_op_init(&op, 5 * SECONDS);
+    struct test_batch first;
+    B->hold_changes = true;
+    batch_start(q, q->ops->extend, &first, hand, 64);
+    UNTIL(L, B->n_changes == 64);
+    b = (struct queue_batch){.op = first.b.op, .messages = hand + 64, .n = 136};
+    struct test_batch second = {0};
+    second.b = b;
+    second.b.op.deadline_us = in(2 * SECONDS);
+    q->ops->extend(q, &second.b);
+    turns(50 * MS);
+    assert_int_equal(B->n_changes, 64); /* the others wait */
+    B->hold_changes = false;
+    for (int i = 0; i < 64; i++)
+        fake_change_answer(B, i, 20000, "n");
+    UNTIL(L, first.ends && second.ends);
+    assert_int_equal(first.b.done, 64);
+    assert_int_equal(second.b.done, 136);
+    release_all(q, hand, 200);
+    rocketmq_queue_free(q);
+}
+
+/* --- rule 22 --- */
+static void body_of(int n, int retries, char *dst, size_t cap)
+{
+    struct event e;
+    struct strbuf b;
+    test_event(&e, n);
+    e.retry_count = retries;
+    strbuf_init_fixed(&b, dst, cap - 1);
+    event_encode(&e, false, &b);
+    dst[b.len] = '\0';
+}
+
+/* Below the eighth delivery later is a short lease; from then on it is published again, then acked.
+ */
+static void later(void **state)
+{
+    (void)state;
+    struct queue *q = consumer_queue();
+    struct test_receive t;
+    struct queue_message *hand[HAND];
+    int n = 0, done;
+    char body[EVENT_MAX_BYTES], again[EVENT_MAX_BYTES];
+    body_of(1, 2, body, sizeof body);
+    body_of(1, 3, again, sizeof again);
+    receive_start(q, &t, 3, 5 * SECONDS);
+    UNTIL(L, B->n_polls == 1);
+    struct fake_poll *p = fake_poll_at(B, 0);
+    fake_poll_ok(p);
+    fake_poll_message(p, (struct said){.id = "m7", .handle = "h7", .body = body, .attempt = 7});
+    fake_poll_message(p, (struct said){.id = "m8", .handle = "h8", .body = body, .attempt = 8});
+    fake_poll_message(p, (struct said){.id = "m9", .handle = "h9", .body = "raw", .attempt = 12});
+    fake_poll_end(p);
+    assert_int_equal(receive_end(&t, hand, &n), 0);
+    assert_int_equal(batch_run(q, q->ops->retry_later, hand, 3, &done), 0);
+    assert_int_equal(done, 3);
+    assert_int_equal(B->n_changes, 1);
+    assert_string_equal(B->changes[0].handle, "h7");
+    assert_int_equal(B->changes[0].ms, 700);
+    assert_int_equal(B->n_acks, 2);
+    assert_int_equal(B->proxy.n_stored, 2);
+    const struct fake_message *m = &B->proxy.stored[0];
+    assert_string_equal(m->id, "m8");
+    assert_string_equal(m->tag, "TAG");
+    assert_int_equal(m->n_keys, 2);
+    assert_string_equal(m->keys[1], "k2");
+    assert_int_equal(m->body_n, strlen(again));
+    assert_memory_equal(m->body, again, m->body_n); /* one republish more */
+    assert_string_equal(B->proxy.stored[1].id, "m9");
+    assert_int_equal(B->proxy.stored[1].body_n, 3); /* what we cannot read stays as it is */
+    release_all(q, hand, 3);
+    rocketmq_queue_free(q);
+}
+
+/* Not published, so not acked: it comes again by its lease. */
+static void later_in_doubt(void **state)
+{
+    (void)state;
+    struct queue *q = consumer_queue();
+    struct test_receive t;
+    struct queue_message *hand[HAND];
+    int n = 0, done;
+    receive_start(q, &t, 2, 5 * SECONDS);
+    UNTIL(L, B->n_polls == 1);
+    struct fake_poll *p = fake_poll_at(B, 0);
+    fake_poll_ok(p);
+    fake_poll_message(p, (struct said){.id = "m8", .handle = "h8", .body = "x", .attempt = 8});
+    fake_poll_message(p, (struct said){.id = "m9", .handle = "h9", .body = "x", .attempt = 9});
+    fake_poll_end(p);
+    assert_int_equal(receive_end(&t, hand, &n), 0);
+    fake_fault(&B->proxy, RMQ_SEND, FAULT_CODE, 40006, 2);
+    assert_int_equal(batch_run(q, q->ops->retry_later, hand, 1, &done), ERR_INVALID);
+    fake_fault(&B->proxy, RMQ_SEND, FAULT_CODE, 50400, 2);
+    assert_int_equal(batch_run(q, q->ops->retry_later, hand, 1, &done), ERR_UNCERTAIN);
+    assert_int_equal(B->n_acks, 0);
+    B->proxy.faults[RMQ_SEND].n = 0;
+    /* Published, and the ack is too late: it is done all the same. */
+    B->ack_rules[0].handle = "h8";
+    B->ack_rules[0].code = 40013;
+    assert_int_equal(batch_run(q, q->ops->retry_later, hand, 1, &done), 0);
+    assert_int_equal(done, 1);
+    release_all(q, hand, 2);
+    rocketmq_queue_free(q);
+}
+
+/* The group's dead letter topic is read by a group of its own; from there later means: published to
+ * the topic, acked there. */
+static void dead_letters(void **state)
+{
+    (void)state;
+    B->dead_topic = true;
+    struct queue *q = consumer_queue();
+    struct test_receive t;
+    struct queue_message *hand[HAND];
+    int n = 0, done;
+    receive_start(q, &t, 4, 10 * SECONDS);
+    UNTIL(L, fake_polls_open(B, "%DLQ%G") == 1);
+    struct fake_poll *p = &B->polls[0];
+    while (strcmp(p->topic, "%DLQ%G") != 0)
+        p++;
+    assert_string_equal(p->group, "D");
+    assert_true(p->batch <= 4); /* the group comes first */
+    fake_poll_ok(p);
+    fake_poll_message(p, (struct said){.id = "m1", .handle = "h1", .body = "x", .attempt = 18});
+    fake_poll_message(p, (struct said){.id = "m2", .handle = "h2", .body = "x", .attempt = 18});
+    fake_poll_end(p);
+    assert_int_equal(receive_end(&t, hand, &n), 0);
+    assert_int_equal(n, 2);
+    assert_true(hand[0]->dead && hand[1]->dead);
+    assert_int_equal(batch_run(q, q->ops->retry_later, hand, 1, &done), 0);
+    assert_int_equal(done, 1);
+    assert_int_equal(B->proxy.n_stored, 1);
+    assert_string_equal(B->proxy.stored[0].id, "m1");
+    assert_int_equal(batch_run(q, q->ops->ack, hand + 1, 1, &done), 0);
+    assert_int_equal(B->n_acks, 2);
+    for (int i = 0; i < 2; i++) {
+        assert_string_equal(B->acks[i].topic, "%DLQ%G");
+        assert_string_equal(B->acks[i].group, "D");
+    }
+    release_all(q, hand, 2);
+    rocketmq_queue_free(q);
+}
+
+/* --- the clean end --- */
+static void closed(void **state)
+{
+    (void)state;
+    struct queue *q = consumer_queue();
+    struct test_receive t;
+    struct queue_message *hand[HAND];
+    struct test_op end;
+    int n = 0;
+    receive_start(q, &t, 4, 100 * MS);
+    assert_int_equal(receive_end(&t, hand, &n), 0);
+    assert_int_equal(fake_polls_open(B, "T"), 1);
+    struct fake_poll *p = fake_poll_at(B, 0);
+    fake_poll_ok(p);
+    fake_poll_message(p, (struct said){.id = "m1", .handle = "h1", .body = "x", .attempt = 1});
+    turns(50 * MS); /* received, and nobody wants it */
+    test_op_init(&end, 5 * SECONDS);
+    rocketmq_queue_close(q, &end.op);
+    UNTIL(L, B->n_changes == 1);
+    assert_string_equal(B->changes[0].handle, "h1");
+    assert_int_equal(B->changes[0].ms, 0); /* at once */
+    turns(50 * MS);
+    assert_int_equal(end.ends, 0); /* its poll may still bring something */
+    fake_poll_message(p, (struct said){.id = "m2", .handle = "h2", .body = "x", .attempt = 1});
+    fake_poll_end(p);
+    UNTIL(L, end.ends);
+    assert_int_equal(B->n_changes, 2);
+    assert_string_equal(B->changes[1].handle, "h2");
+    assert_int_equal(B->n_polls, 1);
+    assert_true(B->proxy.calls[RMQ_NOTIFY_TERMINATION] >= 2); /* consumer and producer */
+    assert_int_equal(B->proxy.n_clients, 0);
+    rocketmq_queue_free(q);
+}
+
+/* A poll that does not end: its deadline does. */
+static void closed_against_a_deaf_proxy(void **state)
+{
+    (void)state;
+    struct queue *q = consumer_queue();
+    struct test_receive t;
+    struct queue_message *hand[HAND];
+    struct test_op end;
+    int n = 0;
+    receive_start(q, &t, 4, 100 * MS);
+    assert_int_equal(receive_end(&t, hand, &n), 0);
+    B->proxy.deaf = true;
+    int64_t began = in(0);
+    test_op_init(&end, 1 * SECONDS);
+    rocketmq_queue_close(q, &end.op);
+    UNTIL(L, end.ends);
+    assert_true(in(0) - began < 2500 * MS);
+    rocketmq_queue_free(q);
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, consumer_setup, consumer_teardown)
+    const struct CMUnitTest tests[] = {
+        T(one_request_for_many_acks),
+        T(acks_of_a_turn_go_together),
+        T(entries_that_differ),
+        T(acks_that_are_lost),
+        T(extended),
+        T(extensions_in_doubt),
+        T(extensions_refused),
+        T(one_request_at_a_time),
+        T(waiting_steps_end),
+        T(many_extensions),
+        T(later),
+        T(later_in_doubt),
+        T(dead_letters),
+        T(closed),
+        T(closed_against_a_deaf_proxy),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
