@@ -6,9 +6,21 @@
  *
  * It fails by: no connection before the deadline, the deadline, cancel, RST_STREAM, GOAWAY, a lost
  * connection, an answer that is no gRPC, a message over the bound, a status that is not OK. Each is
- * an on_end whose rc says whether the server may have acted (err.h). What a server certainly did
- * not look at (REFUSED_STREAM, above GOAWAY's last stream) is sent again by itself, within the
- * deadline. */
+ * an on_end whose rc says whether the server may have acted (err.h):
+ *
+ *   never handed to a connection   ERR_CANCELED ERR_DEADLINE ERR_UNAVAIL ERR_OVERLOAD, and
+ *                                  ERR_INVALID: metadata that cannot be sent, or above the server's
+ *                                  bound
+ *   certainly not looked at        sent again by itself within the deadline, at most three times
+ *                                  (not when h2grpc_write's bytes are gone); then ERR_UNAVAIL. That
+ *                                  is REFUSED_STREAM, above GOAWAY's last stream, not taken by the
+ *                                  kernel
+ *   the server's own status        OK 0; INVALID_ARGUMENT OUT_OF_RANGE UNIMPLEMENTED ERR_INVALID;
+ *                                  NOT_FOUND ERR_NOTFOUND; PERMISSION_DENIED UNAUTHENTICATED
+ *                                  ERR_DENIED; ABORTED FAILED_PRECONDITION ALREADY_EXISTS
+ *                                  ERR_CONFLICT; RESOURCE_EXHAUSTED ERR_UNAVAIL; any other,
+ *                                  UNAVAILABLE too, ERR_UNCERTAIN
+ *   anything else                  ERR_UNCERTAIN */
 #pragma once
 
 #include "base/err.h"
@@ -19,7 +31,7 @@
 
 struct h2grpc;
 
-/* What is 0 or NULL takes the default. Borrowed for the call only. */
+/* What is 0, NULL or "" takes the default. Borrowed for the call only. */
 struct h2grpc_config {
     const char *target;    /* "host:port", "[::1]:port" */
     const char *authority; /* :authority and TLS server name; default: target's */
@@ -70,7 +82,7 @@ struct h2grpc_header {
  * caller's and borrowed until on_end. */
 struct h2grpc_call {
     const char *path;                     /* "/package.Service/Method" */
-    const struct h2grpc_header *metadata; /* ASCII values */
+    const struct h2grpc_header *metadata; /* printable ASCII values; at most 24 */
     int n_metadata;
     struct str request;  /* the (first) message; ptr NULL: none yet */
     bool streaming;      /* more may follow by h2grpc_write; else our side ends with `request` */
@@ -107,5 +119,6 @@ void h2grpc_close_send(struct h2grpc_call *c); /* half-close, after what was wri
 /* Its on_end comes, deferred: ERR_CANCELED if it was not on the wire, else ERR_UNCERTAIN. Harmless
  * on a call that is not under way. */
 void h2grpc_cancel(struct h2grpc_call *c);
-/* Gives this connection up and dials anew: for callers who know that it is dead (heartbeats). */
+/* Gives this connection up, at the end of the turn, and dials anew when calls wait: for callers who
+ * know that it is dead (heartbeats). why is copied. */
 void h2grpc_reconnect(struct h2grpc *ch, const char *why);

@@ -170,8 +170,6 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
             settled(k);
         break;
     case NGHTTP2_GOAWAY:
-        if (k->phase == LINK_SETTINGS)
-            h2_link_doom(k, "told to go away at once");
         went_away(k);
         break;
     default:

@@ -45,7 +45,7 @@ static bool plain(struct str s)
 bool h2_target_parse(struct h2_target *t, const char *target, const char *authority)
 {
     *t = (struct h2_target){0};
-    struct str name = str_of(authority ? authority : target);
+    struct str name = str_of(authority && *authority ? authority : target);
     if (!target || !plain(str_of(target)) || !plain(name) ||
         !split(str_of(target), t->host, sizeof t->host, &t->port) ||
         !str_copy(t->authority, sizeof t->authority, name) ||

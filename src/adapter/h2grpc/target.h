@@ -11,5 +11,6 @@ struct h2_target {
     bool server_is_address; /* then it is no SNI, and the certificate must name the address */
 };
 
-/* False: neither "host:port" nor "[address]:port", or too long. authority: NULL: the target's. */
+/* False: neither "host:port" nor "[address]:port", or too long. authority: NULL or "": the
+ * target's. */
 bool h2_target_parse(struct h2_target *t, const char *target, const char *authority);

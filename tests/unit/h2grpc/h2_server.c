@@ -159,6 +159,14 @@ void h2_nothing(struct h2_conn *c, int32_t id)
     (void)c, (void)id;
 }
 
+uint32_t h2_sum(uint32_t sum, const void *bytes, size_t n)
+{
+    const unsigned char *b = bytes;
+    while (n--)
+        sum = sum * 31 + *b++;
+    return sum;
+}
+
 /* --- in --- */
 
 static void take_headers(struct h2_conn *c, int32_t id, char *block, size_t n)
@@ -199,6 +207,7 @@ static void take_data(struct h2_conn *c, int32_t id, const char *bytes, size_t n
         memcpy(c->body + c->data, bytes,
                n < sizeof c->body - c->data ? n : sizeof c->body - c->data);
     c->data += n;
+    c->sum = h2_sum(c->sum, bytes, n);
     if (n && !c->server->stall) {
         h2_say_u32(c, WINDOW, 0, (uint32_t)n);
         h2_say_u32(c, WINDOW, id, (uint32_t)n);
@@ -225,7 +234,7 @@ static void take_frame(struct h2_conn *c, int type, int flags, int32_t id, char 
         c->streams--;
         break;
     case SETTINGS:
-        if (!(flags & ACK))
+        if (!(flags & ACK) && !s->mute)
             h2_say(c, SETTINGS, ACK, 0, NULL, 0);
         break;
     case PING:
@@ -310,6 +319,8 @@ void h2_close(struct h2_conn *c)
     c->open = false;
     int fd = c->io.fd;
     loop_io_remove(c->server->loop, &c->io);
+    if (c->ssl && SSL_is_init_finished(c->ssl) && !c->server->abrupt)
+        SSL_shutdown(c->ssl);
     SSL_free(c->ssl);
     close(fd);
     nghttp2_hd_inflate_del(c->inflater);
@@ -320,6 +331,11 @@ void h2_close(struct h2_conn *c)
 void h2_pause(struct h2_conn *c)
 {
     loop_io_want(c->server->loop, &c->io, 0);
+}
+
+void h2_resume(struct h2_conn *c)
+{
+    loop_io_want(c->server->loop, &c->io, LOOP_READ);
 }
 
 static void on_accept(struct loop_io *io, int what)

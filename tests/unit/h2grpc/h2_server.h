@@ -23,6 +23,7 @@ struct h2_conn {
     int streams;        /* requests that have not been answered or reset */
     int most_streams;
     size_t data;       /* bytes of DATA, ever */
+    uint32_t sum;      /* h2_sum of them */
     char body[65536];  /* their first ones */
     int resets, reset; /* RST_STREAM from the client: how many, the last code */
     int goaways, pings, pongs, window_bytes;
@@ -38,10 +39,11 @@ struct h2_server {
     SSL_CTX *tls;
     unsigned char settings[60]; /* entries of six bytes */
     size_t settings_n;
-    bool mute;  /* no SETTINGS of its own */
-    bool stall; /* no WINDOW_UPDATE */
-    long limit; /* the next connections' */
-    int refuse; /* the next so many requests: REFUSED_STREAM */
+    bool mute;   /* no SETTINGS, no acknowledgement */
+    bool stall;  /* no WINDOW_UPDATE */
+    bool abrupt; /* TLS: no close_notify */
+    long limit;  /* the next connections' */
+    int refuse;  /* the next so many requests: REFUSED_STREAM */
     void (*on_request)(struct h2_conn *c, int32_t id); /* HEADERS came */
     void (*on_end)(struct h2_conn *c, int32_t id);     /* END_STREAM came; NULL: the good answer */
     void (*on_bytes)(struct h2_conn *c);               /* DATA came */
@@ -53,6 +55,8 @@ void h2_server_setting(struct h2_server *s, int id, uint32_t value);
 struct h2_conn *h2_server_conn(struct h2_server *s); /* the one accepted last; zeros before */
 void h2_close(struct h2_conn *c);
 void h2_pause(struct h2_conn *c); /* reads nothing any more */
+void h2_resume(struct h2_conn *c);
+uint32_t h2_sum(uint32_t sum, const void *bytes, size_t n); /* starts with 0 */
 
 void h2_say_bytes(struct h2_conn *c, const void *bytes, size_t n);
 void h2_say(struct h2_conn *c, int type, int flags, int32_t id, const void *payload, size_t n);

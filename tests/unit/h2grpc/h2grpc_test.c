@@ -74,3 +74,12 @@ int test_call_run(struct loop *l, struct h2grpc *ch, struct test_call *t)
     assert_int_equal(t->ends, 1);
     return t->end.rc;
 }
+
+int test_call_expire(struct loop *l, struct h2grpc *ch, struct test_call *t, int64_t us)
+{
+    do {
+        t->ends = 0;
+        t->call.deadline_us = in(us);
+    } while (test_call_run(l, ch, t) == ERR_DEADLINE && t->call.sent_us == 0);
+    return t->end.rc;
+}

@@ -42,3 +42,5 @@ struct test_call {
 void test_call_init(struct test_call *t, const char *path, struct str request, int64_t deadline_us);
 /* Starts it and turns the loop to its end. */
 int test_call_run(struct loop *l, struct h2grpc *ch, struct test_call *t);
+/* The same with a deadline that comes: again, where the machine stood still before it was sent. */
+int test_call_expire(struct loop *l, struct h2grpc *ch, struct test_call *t, int64_t us);

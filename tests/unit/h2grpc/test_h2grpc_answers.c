@@ -114,8 +114,8 @@ static void a_window_that_never_opens_costs_the_deadline(void **state)
     server.stall = true;
     char *bytes = calloc(1, 100000);
     struct test_call t, other;
-    test_call_init(&t, PATH, (struct str){bytes, 100000}, in(100 * MS));
-    assert_int_equal(test_call_run(loop, channel, &t), ERR_UNCERTAIN);
+    test_call_init(&t, PATH, (struct str){bytes, 100000}, 0);
+    assert_int_equal(test_call_expire(loop, channel, &t, 200 * MS), ERR_UNCERTAIN);
     assert_int_equal(t.end.status, GRPC_DEADLINE_EXCEEDED);
     struct h2_conn *c = h2_server_conn(&server);
     assert_int_equal(c->data, 65535);
@@ -264,9 +264,10 @@ static void answers_that_are_no_grpc(void **state)
     assert_int_equal(server.accepted, 1);
 }
 
+static const char *html_status;
 static void html(struct h2_conn *c, int32_t id)
 {
-    SAY_HEADERS(c, id, 0, ":status", "502", "content-type", "text/html");
+    SAY_HEADERS(c, id, 0, ":status", html_status, "content-type", "text/html");
     h2_say(c, DATA, 0, id, "<html>", 6);
     h2_say(c, DATA, END_STREAM, id, "</html>", 7);
     c->streams--;
@@ -278,6 +279,10 @@ static void a_page_of_a_proxy_is_not_read(void **state)
     begin();
     struct test_call t;
     server.on_end = html;
+    html_status = "200";
+    assert_int_equal(run(&t), ERR_UNCERTAIN);
+    assert_int_equal(t.end.status, GRPC_UNKNOWN);
+    html_status = "502";
     assert_int_equal(run(&t), ERR_UNCERTAIN);
     assert_int_equal(t.end.status, GRPC_UNAVAILABLE);
     assert_int_equal(t.messages, 0);
@@ -566,6 +571,13 @@ static void a_server_that_ends_first(void **state)
     assert_int_equal(run(&other), 0);
 }
 
+static uint32_t sum_message(uint32_t sum, const char *bytes, size_t n)
+{
+    unsigned char prefix[5] = {0, (unsigned char)(n >> 24), (unsigned char)(n >> 16),
+                               (unsigned char)(n >> 8), (unsigned char)n};
+    return h2_sum(h2_sum(sum, prefix, 5), bytes, n);
+}
+
 static void writes_are_bounded(void **state)
 {
     (void)state;
@@ -573,20 +585,30 @@ static void writes_are_bounded(void **state)
     server.stall = true;
     server.on_end = h2_nothing;
     static char big[200 << 10];
+    for (size_t i = 0; i < sizeof big; i++)
+        big[i] = (char)(i * 7 + i / 251);
+    struct str message = {big, sizeof big};
+    uint32_t sum = 0;
     struct test_call t;
     test_call_init(&t, PATH, (struct str){0}, INT64_MAX);
     t.call.streaming = true;
     h2grpc_start(channel, &t.call);
-    for (int i = 0; i < 5; i++)
-        assert_int_equal(h2grpc_write(&t.call, (struct str){big, sizeof big}), 0);
-    assert_int_equal(h2grpc_write(&t.call, (struct str){big, sizeof big}), ERR_OVERLOAD);
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(h2grpc_write(&t.call, message), 0);
+        sum = sum_message(sum, big, sizeof big);
+    }
+    assert_int_equal(h2grpc_write(&t.call, message), ERR_OVERLOAD);
     UNTIL(loop, h2_server_conn(&server)->data == 65535); /* the window */
-    assert_int_equal(h2grpc_write(&t.call, (struct str){big, sizeof big}), ERR_OVERLOAD);
+    assert_int_equal(h2grpc_write(&t.call, message), ERR_OVERLOAD);
+    assert_int_equal(h2grpc_write(&t.call, (struct str){big, 5000}), 0);
+    sum = sum_message(sum, big, 5000);
     h2_say_u32(h2_server_conn(&server), WINDOW, 0, 1 << 30);
     h2_say_u32(h2_server_conn(&server), WINDOW, h2_server_conn(&server)->last, 1 << 30);
-    UNTIL(loop, h2_server_conn(&server)->data == 5 * (sizeof big + 5));
-    assert_int_equal(h2grpc_write(&t.call, (struct str){big, sizeof big}), 0);
-    UNTIL(loop, h2_server_conn(&server)->data == 6 * (sizeof big + 5));
+    UNTIL(loop, h2_server_conn(&server)->data == 5 * (sizeof big + 5) + 5005);
+    assert_int_equal(h2grpc_write(&t.call, message), 0);
+    sum = sum_message(sum, big, sizeof big);
+    UNTIL(loop, h2_server_conn(&server)->data == 6 * (sizeof big + 5) + 5005);
+    assert_int_equal(h2_server_conn(&server)->sum, sum);
     assert_int_equal(h2grpc_write(&t.call, (struct str){big, (1 << 20) + 1}), ERR_OVERLOAD);
     h2grpc_cancel(&t.call);
     UNTIL(loop, t.ends);

@@ -188,8 +188,8 @@ static void a_frozen_server_costs_the_deadline_and_nothing_else(void **state)
     unsigned char m[64];
     assert_int_equal(put("a", "b"), 0);
     private_etcd_freeze(&etcd);
-    test_call_init(&t, KV "Range", view(m, put_bytes(m, 1, "a")), in(50 * MS));
-    assert_int_equal(test_call_run(loop, channel, &t), ERR_UNCERTAIN);
+    test_call_init(&t, KV "Range", view(m, put_bytes(m, 1, "a")), 0);
+    assert_int_equal(test_call_expire(loop, channel, &t, 50 * MS), ERR_UNCERTAIN);
     assert_int_equal(t.end.status, GRPC_DEADLINE_EXCEEDED);
     assert_false(t.end.from_server);
     private_etcd_thaw(&etcd);

@@ -1,6 +1,7 @@
 /* What happens to connections, and what the calls on them then say of the world. */
 #include "h2_server.h"
 
+#include "adapter/h2grpc/internal.h"
 #include "base/metric.h"
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -76,12 +77,6 @@ static int run(struct test_call *t)
     return test_call_run(loop, channel, t);
 }
 
-static void turn(int times)
-{
-    while (times--)
-        until_turn(loop, in(SECONDS));
-}
-
 /* --- no connection --- */
 
 /* A port where nobody listens, as long as the descriptor is open. */
@@ -115,6 +110,23 @@ static void nobody_listens(void **state)
     assert_int_equal(patient.call.sent_us, 0);
     assert_false(h2grpc_up(channel));
     close(fd);
+}
+
+/* Whatever a resolver says to it, and when: it may say nothing within dial_us. */
+static void a_host_without_an_address(void **state)
+{
+    (void)state;
+    begin_with((struct h2grpc_config){.target = "seckill.invalid:1", .dial_us = 100 * MS});
+    struct test_call t;
+    test_call_init(&t, PATH, STR("hello"), in(10 * SECONDS));
+    t.call.fail_fast = true;
+    assert_int_equal(test_call_run(loop, channel, &t), ERR_UNAVAIL);
+    test_call_init(&t, PATH, STR("hello"), in(10 * SECONDS));
+    h2grpc_start(channel, &t.call);
+    UNTIL(loop, channel->current);
+    h2grpc_free(channel); /* perhaps while it asks */
+    channel = NULL;
+    assert_int_equal(t.end.rc, ERR_CANCELED);
 }
 
 /* Nobody waits, and yet it is found up again. */
@@ -284,11 +296,14 @@ static void what_the_kernel_never_took_is_sent_again(void **state)
     test_call_init(&big, PATH, (struct str){bytes, n}, in(10 * SECONDS));
     h2grpc_start(channel, &big.call);
     UNTIL(loop, big.call.sent_us);
+    struct metric *retries = metric_counter("seckill_grpc_retries_total", "", "link=\"links\"");
+    uint64_t before = metric_value(retries);
     start(&after);
-    turn(20); /* the socket fills */
+    UNTIL(loop, after.call.sent_us); /* behind the bytes that the socket does not take */
     assert_int_equal(after.ends, 0);
     h2_close(conn());
     UNTIL(loop, big.ends && after.ends);
+    assert_int_equal(metric_value(retries), before + 1);
     assert_int_equal(big.end.rc, ERR_UNCERTAIN);
     assert_int_equal(after.end.rc, 0);
     assert_int_equal(server.accepted, 2);
@@ -465,7 +480,23 @@ static void a_server_that_sends_everybody_away(void **state)
     assert_int_equal(t.end.status, GRPC_UNAVAILABLE);
 }
 
-static void goaway_instead_of_settings(void **state)
+static void stream_ids_run_out(void **state)
+{
+    (void)state;
+    begin();
+    struct test_call t[3];
+    assert_int_equal(run(&t[0]), 0);
+    nghttp2_session_set_next_stream_id(channel->current->session, INT32_MAX);
+    for (int i = 0; i < 3; i++)
+        start(&t[i]);
+    UNTIL(loop, t[0].ends && t[1].ends && t[2].ends);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(t[i].end.rc, 0);
+    assert_int_equal(server.accepted, 2);
+    assert_int_equal(server.requests, 4);
+}
+
+static void goaway_with_the_settings(void **state)
 {
     (void)state;
     begin();
@@ -600,8 +631,9 @@ static void a_limit_of_none_can_be_lifted(void **state)
     struct test_call t, late;
     test_call_init(&t, PATH, STR("hello"), in(60 * MS));
     assert_int_equal(test_call_run(loop, channel, &t), ERR_DEADLINE);
-    assert_true(h2grpc_up(channel));
     start(&late);
+    UNTIL(loop, h2grpc_up(channel));
+    assert_int_equal(server.requests, 0);
     h2_say(conn(), SETTINGS, 0, 0, "\0\3\0\0\0\1", 6);
     UNTIL(loop, late.ends);
     assert_int_equal(late.end.rc, 0);
@@ -644,8 +676,8 @@ static void silence_until_the_deadline(void **state)
     begin();
     struct test_call t, other;
     server.on_end = h2_nothing;
-    test_call_init(&t, PATH, STR("hello"), in(40 * MS));
-    assert_int_equal(test_call_run(loop, channel, &t), ERR_UNCERTAIN);
+    test_call_init(&t, PATH, STR("hello"), 0);
+    assert_int_equal(test_call_expire(loop, channel, &t, 40 * MS), ERR_UNCERTAIN);
     assert_int_equal(t.end.status, GRPC_DEADLINE_EXCEEDED);
     UNTIL(loop, conn()->resets == 1);
     h2_say_ok(conn(), 1); /* too late: nobody minds */
@@ -706,6 +738,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(nobody_listens),
+        TEST(a_host_without_an_address),
         TEST(those_in_a_hurry_make_it_try),
         TEST(no_time_is_left),
         TEST(a_server_without_settings_is_given_up),
@@ -723,7 +756,8 @@ int main(void)
         TEST(goaway_lets_streams_finish_beside_a_new_connection),
         TEST(what_goaway_cuts_off_is_sent_again),
         TEST(a_server_that_sends_everybody_away),
-        TEST(goaway_instead_of_settings),
+        TEST(stream_ids_run_out),
+        TEST(goaway_with_the_settings),
         TEST(draining_connections_are_bounded),
         TEST(goaway_under_load_ends_each_call_once),
         TEST(the_servers_limit_of_streams_is_kept),

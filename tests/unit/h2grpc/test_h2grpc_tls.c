@@ -144,6 +144,33 @@ static void a_good_server(void **state)
     assert_int_equal(server.accepted, 1);
 }
 
+static void a_server_that_reads_late(void **state)
+{
+    (void)state;
+    h2_server_setting(&server, 4, INT32_MAX);
+    begin("DNS:mq.example", &ca, 3600, "mq.example", ca_file);
+    struct test_call t;
+    assert_int_equal(run(&t), 0);
+    struct h2_conn *c = h2_server_conn(&server);
+    h2_say_u32(c, WINDOW, 0, 1 << 30);
+    h2_pause(c);
+    size_t n = 12 << 20; /* more than a socket holds */
+    unsigned char *bytes = malloc(n);
+    for (size_t i = 0; i < n; i++)
+        bytes[i] = (unsigned char)(i * 7 + i / 251);
+    test_call_init(&t, PATH, (struct str){(char *)bytes, n}, in(20 * SECONDS));
+    h2grpc_start(channel, &t.call);
+    UNTIL(loop, t.call.sent_us);
+    uint32_t sum = h2_sum(c->sum, (unsigned char[]){0, 0, 0xc0, 0, 0}, 5);
+    sum = h2_sum(sum, bytes, n);
+    h2_resume(c);
+    UNTIL(loop, t.ends);
+    assert_int_equal(t.end.rc, 0);
+    assert_int_equal(c->data, 10 + n + 5);
+    assert_int_equal(c->sum, sum);
+    free(bytes);
+}
+
 static void megabytes(struct h2_conn *c, int32_t id)
 {
     static const unsigned char zeros[16384];
@@ -268,13 +295,16 @@ static void a_connection_lost_after_the_request(void **state)
     (void)state;
     begin("DNS:mq.example", &ca, 3600, "mq.example", ca_file);
     struct test_call t;
-    server.on_end = h2_nothing;
-    test_call_init(&t, PATH, STR("hello"), in(10 * SECONDS));
-    h2grpc_start(channel, &t.call);
-    UNTIL(loop, server.ends == 1);
-    h2_close(h2_server_conn(&server));
-    UNTIL(loop, t.ends);
-    assert_int_equal(t.end.rc, ERR_UNCERTAIN);
+    for (int i = 1; i <= 2; i++) {
+        server.abrupt = i == 2;
+        server.on_end = h2_nothing;
+        test_call_init(&t, PATH, STR("hello"), in(10 * SECONDS));
+        h2grpc_start(channel, &t.call);
+        UNTIL(loop, server.ends == i);
+        h2_close(h2_server_conn(&server));
+        UNTIL(loop, t.ends);
+        assert_int_equal(t.end.rc, ERR_UNCERTAIN);
+    }
     server.on_end = NULL;
     test_call_init(&t, PATH, STR("hello"), in(10 * SECONDS));
     assert_int_equal(test_call_run(loop, channel, &t), 0);
@@ -335,6 +365,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_good_server),
+        TEST(a_server_that_reads_late),
         TEST(a_server_known_by_its_address),
         TEST(a_server_of_another_name),
         TEST(a_server_of_another_address),

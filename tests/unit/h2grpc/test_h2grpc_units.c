@@ -131,6 +131,8 @@ static void a_target_is_host_and_port(void **state)
     assert_string_equal(t.authority, "mq.example:8081");
     assert_string_equal(t.server_name, "mq.example");
     assert_false(t.server_is_address);
+    assert_true(h2_target_parse(&t, "mq.example:8081", ""));
+    assert_string_equal(t.server_name, "mq.example");
     assert_true(h2_target_parse(&t, "[::1]:1", NULL));
     assert_string_equal(t.host, "::1");
     assert_string_equal(t.server_name, "::1");
