@@ -119,8 +119,9 @@ static void init_metrics(struct rmq_consumer *c)
                                 "messages that fail their digest or have no usable handle", NULL);
     m->cut = metric_counter("seckill_mq_body_too_long_total", "messages whose body was cut", NULL);
     m->polls = metric_gauge("seckill_mq_polls_inflight", "long polls under way", NULL);
-    m->expired = metric_counter("seckill_mq_unclaimed_total",
-                                "messages whose lease ended before anybody received them", NULL);
+    m->expired =
+        metric_counter("seckill_mq_unclaimed_total",
+                       "messages that nobody received before most of their lease was over", NULL);
     m->in_hand = metric_gauge("seckill_mq_in_hand", "messages in the adapter's memory", NULL);
     m->again =
         metric_counter("seckill_mq_republished_total",
