@@ -10,8 +10,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { DRAIN_READS = 64 };
-
 int64_t conn_now_us(const struct conn *c)
 {
     return loop_now_us(c->loop);
@@ -293,15 +291,6 @@ static void on_reap(struct loop_task *t)
     free(c);
 }
 
-/* What is unread when a socket is closed makes the kernel reset, and overtake the last bytes sent.
- */
-static void drain(int fd)
-{
-    char bytes[LINK_READ];
-    for (int i = 0; i < DRAIN_READS && recv(fd, bytes, sizeof bytes, MSG_DONTWAIT) > 0; i++)
-        ;
-}
-
 static void end_close(struct conn *c, struct conn_end *end, bool reset)
 {
     struct linger now = {.l_onoff = 1};
@@ -310,9 +299,10 @@ static void end_close(struct conn *c, struct conn_end *end, bool reset)
     loop_io_remove(c->loop, &end->io);
     if (reset)
         (void)setsockopt(end->fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+    if (reset || end->connecting)
+        close(end->fd);
     else
-        drain(end->fd);
-    close(end->fd);
+        linger(&c->proxy->of->lingers, end->fd);
     end->fd = -1;
 }
 

@@ -48,7 +48,8 @@ struct conn {
 
 /* Takes over fd, and connects to the proxy's upstream. */
 void conn_open(struct proxy *p, int fd);
-/* Closes both sockets at once; freed at the end of the turn. Harmless when dead. */
+/* Ends it at once: both sockets are closed (in good order: linger.h) or reset. Freed at the end of
+ * the turn. Harmless when dead. */
 void conn_kill(struct conn *c, bool reset);
 /* A toxic was added at the end, changed, or is about to be removed. */
 void conn_toxic_added(struct conn *c, struct toxic *t);

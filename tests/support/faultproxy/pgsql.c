@@ -436,8 +436,19 @@ static void pgsql_reply(void *state, const char *bytes, size_t n)
     pass(p, bytes, n);
 }
 
+static void pgsql_flush(void *state)
+{
+    struct pgsql *p = state;
+    struct message *m = &p->out;
+    pass(p, (const char *)m->head, m->n_head < 5 || m->held ? m->n_head : 0);
+    if (m->n_head == 5 && m->held)
+        pass(p, m->body, m->n_body);
+    m->n_head = 0;
+}
+
 const struct protocol protocol_pgsql = {.name = "pgsql",
                                         .open = pgsql_open,
                                         .close = pgsql_close,
                                         .on_request = pgsql_request,
-                                        .on_reply = pgsql_reply};
+                                        .on_reply = pgsql_reply,
+                                        .flush = pgsql_flush};

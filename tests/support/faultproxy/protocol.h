@@ -13,6 +13,7 @@ struct protocol {
     void (*on_request)(void *state, const char *bytes, size_t n);
     void (*on_reply)(void *state, const char *bytes, size_t n);
     void (*on_reply_end)(void *state); /* the server has ended its sending; may be NULL */
+    void (*flush)(void *state);        /* passes what it holds back of a reply; may be NULL */
 };
 
 extern const struct protocol protocol_resp, protocol_pgsql, protocol_http1, protocol_http2;

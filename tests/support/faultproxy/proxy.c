@@ -15,12 +15,14 @@ void proxies_init(struct proxies *ps, struct loop *l)
     ps->loop = l;
     ps->n = 0;
     list_init(&ps->all);
+    lingers_init(&ps->lingers, l);
 }
 
 void proxies_deinit(struct proxies *ps)
 {
     list_for_each_safe (it, &ps->all)
         proxy_free(container_of(it, struct proxy, link));
+    lingers_deinit(&ps->lingers);
 }
 
 struct proxy *proxy_find(struct proxies *ps, const char *name)

@@ -4,6 +4,7 @@
 
 #include "address.h"
 #include "decide.h"
+#include "linger.h"
 #include "loop/loop.h"
 #include "toxic.h"
 
@@ -12,6 +13,7 @@ enum { PROXY_NAME = 128, PROXIES_MAX = 256, PROXY_CONNECTIONS_MAX = 4096, PROXY_
 struct proxies {
     struct loop *loop;
     struct decide decide;
+    struct lingers lingers;
     struct list all;
     int n;
 };

@@ -63,6 +63,8 @@ void tracker_lost(struct tracker *t, const char *why)
         return;
     t->lost = true;
     log_event(t, "protocol_lost", "why", why);
+    if (t->protocol && t->protocol->flush)
+        t->protocol->flush(t->state);
 }
 
 bool tracker_is_lost(const struct tracker *t)
@@ -233,6 +235,10 @@ void tracker_bytes(struct tracker *t, enum stream stream, const char *bytes, siz
 
 void tracker_end(struct tracker *t, enum stream stream)
 {
-    if (stream == STREAM_DOWNSTREAM && t->protocol && !t->lost && t->protocol->on_reply_end)
+    if (stream != STREAM_DOWNSTREAM || !t->protocol || t->lost)
+        return;
+    if (t->protocol->on_reply_end)
         t->protocol->on_reply_end(t->state);
+    if (t->protocol->flush)
+        t->protocol->flush(t->state);
 }
