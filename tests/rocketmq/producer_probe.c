@@ -200,6 +200,7 @@ static void option(struct rocketmq_config *c, const char *word)
         {"namesrv", &c->namesrv, NULL},           {"access_key", &c->access_key, NULL},
         {"secret_key", &c->secret_key, NULL},     {"ca_file", &c->ca_file, NULL},
         {"heartbeat_us", NULL, &c->heartbeat_us}, {"refresh_us", NULL, &c->refresh_us},
+        {"request_us", NULL, &c->request_us},
     };
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         size_t n = strlen(known[i].name);

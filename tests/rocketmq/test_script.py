@@ -79,17 +79,26 @@ def test_up_again_status_down(place):
     assert script("down", place).returncode == 0  # nothing to do
 
 
-def test_a_taken_port_is_not_fatal(place):
+def test_a_taken_port_is_avoided(place):
     assert script("prepare", place).returncode == 0
     port = int(env_of(place)["SECKILL_ROCKETMQ_ENDPOINTS"].split(":")[1])
+    for offset in range(0, 7):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", port - 1 + offset))  # not listening: a connection would not tell
+            given = script("prepare", place, "--base", str(port - 1))
+            assert offset == 4 or given.returncode == 1 and "taken" in given.stderr
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", port))  # bound, not listening: only the start itself finds out
-        given = script("up", place, "--base", str(port - 1), "--timeout", "60")
-        assert given.returncode == 1 and running(place) == []
-        done = script("up", place)
+        taken.bind(("127.0.0.1", port))
+        done = script("prepare", place)
         assert done.returncode == 0, done.stdout + done.stderr
-        assert int(env_of(place)["SECKILL_ROCKETMQ_ENDPOINTS"].split(":")[1]) != port
-    assert script("down", place, "--grace", "1").returncode == 0
+    assert abs(int(env_of(place)["SECKILL_ROCKETMQ_ENDPOINTS"].split(":")[1]) - port) > 7
+
+
+def test_two_prepared_at_once_have_ports_of_their_own(place):
+    """One that starts does not listen for seconds."""
+    for n in range(8):
+        assert script("prepare", f"{place}{n}").returncode == 0
+    assert len({env_of(f"{place}{n}")["SECKILL_ROCKETMQ_NAMESRV"] for n in range(8)}) == 8
 
 
 @pytest.mark.parametrize("number,left", [(signal.SIGTERM, 143), (signal.SIGKILL, -signal.SIGKILL)])
