@@ -106,8 +106,9 @@ class Sale:
                               "GROUP BY user_id HAVING count(*) > 1", item).fetchall() == []
         # each message has one inbox row and one word to Redis; each order one message that made it
         assert self.c.execute(
-            "SELECT i.message_id, i.status, count(o.outbox_id) FROM consumer_inbox i LEFT JOIN outbox o USING (message_id) "
-            "WHERE (i.activity_id, i.sku_id) = (%s, %s) AND i.status <> 'QUARANTINED' GROUP BY 1, 2 HAVING count(o.outbox_id) <> 1",
+            "SELECT i.message_id, i.status, count(o.outbox_id) FROM consumer_inbox i LEFT JOIN outbox o ON o.message_id = i.message_id "
+            "AND o.event_type <> 'ORDER_CANCELLED' WHERE (i.activity_id, i.sku_id) = (%s, %s) AND i.status <> 'QUARANTINED' "
+            "AND i.command IS NULL GROUP BY 1, 2 HAVING count(o.outbox_id) <> 1",
             item).fetchall() == []
         assert self.c.execute(
             "SELECT order_id FROM orders o WHERE (activity_id, sku_id) = (%s, %s) AND NOT EXISTS (SELECT FROM consumer_inbox i "
