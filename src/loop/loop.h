@@ -81,6 +81,7 @@ struct loop_resolve {
         int rc); /* rc 0 or ERR_UNAVAIL; exactly once, never inside loop_resolve_start */
     struct sockaddr_storage addr; /* out: the first address */
     socklen_t addr_len;
+    bool prefer_ipv4; /* the first of these, if there is one */
     void *impl;
 };
 void loop_resolve_start(struct loop *l, struct loop_resolve *r, const char *host, int port);

@@ -75,14 +75,24 @@ static bool numeric_address(struct loop_resolve *r, const char *host, int port)
     return false;
 }
 
+static const struct evutil_addrinfo *chosen(const struct evutil_addrinfo *list, bool prefer_ipv4)
+{
+    for (const struct evutil_addrinfo *a = list; a && prefer_ipv4; a = a->ai_next) {
+        if (a->ai_family == AF_INET)
+            return a;
+    }
+    return list;
+}
+
 static void on_addresses(int err, struct evutil_addrinfo *list, void *arg)
 {
     struct lookup *k = arg;
     k->request = NULL;
     k->rc = ERR_UNAVAIL;
-    if (k->r && !err && list && list->ai_addrlen <= sizeof k->r->addr) {
-        memcpy(&k->r->addr, list->ai_addr, list->ai_addrlen);
-        k->r->addr_len = (socklen_t)list->ai_addrlen;
+    const struct evutil_addrinfo *a = k->r && !err ? chosen(list, k->r->prefer_ipv4) : NULL;
+    if (a && a->ai_addrlen <= sizeof k->r->addr) {
+        memcpy(&k->r->addr, a->ai_addr, a->ai_addrlen);
+        k->r->addr_len = (socklen_t)a->ai_addrlen;
         k->rc = 0;
     }
     if (list)

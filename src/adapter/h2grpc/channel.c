@@ -161,6 +161,7 @@ static int64_t or_default(int64_t v, int64_t fallback)
 static void take_config(struct h2grpc *ch, const struct h2grpc_config *c)
 {
     ch->config = (struct h2grpc_config){
+        .prefer_ipv4 = c->prefer_ipv4,
         .dial_us = or_default(c->dial_us, 2000000),
         .backoff_min_us = or_default(c->backoff_min_us, 200000),
         .backoff_max_us = or_default(c->backoff_max_us, 10000000),

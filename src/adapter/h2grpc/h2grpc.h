@@ -37,6 +37,7 @@ struct h2grpc_config {
     const char *authority; /* :authority and TLS server name; default: target's */
     bool tls; /* verified against ca_file (default: the system's), server name included */
     const char *ca_file;
+    bool prefer_ipv4;                       /* of the addresses that a name has */
     int64_t dial_us;                        /* connecting, TLS included: 2 s */
     int64_t backoff_min_us, backoff_max_us; /* 200 ms × 1.6 … 10 s, 20 % jitter */
     int64_t user_timeout_us;                /* TCP_USER_TIMEOUT: 15 s */

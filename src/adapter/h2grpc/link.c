@@ -259,6 +259,7 @@ struct h2_link *h2_link_new(struct h2grpc *ch)
     k->dial_timer.on_fire = on_dial_timer;
     sched_set(loop_sched(ch->loop), &k->dial_timer, clock_mono_us() + ch->config.dial_us);
     k->resolve.on_done = on_resolved;
+    k->resolve.prefer_ipv4 = ch->config.prefer_ipv4;
     loop_resolve_start(ch->loop, &k->resolve, ch->target.host, ch->target.port);
     return k;
 }

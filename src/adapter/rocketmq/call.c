@@ -99,6 +99,7 @@ static void on_end(struct h2grpc_call *h2, const struct h2grpc_end *end)
     struct rmq_channel *ch = c->channel;
     struct rmq_answer a = {.method = c->method, .code = c->code, .text = c->text};
     c->busy = false;
+    ch->calls--;
     if (c->code && !c->bad) {
         a.class = rmq_class_of(c->code);
         a.rc = rmq_class_rc(a.class);
@@ -150,6 +151,7 @@ void rmq_call_start_packed(struct rmq_call *c, struct rmq_session *s, struct rmq
     c->h2.deadline_us = deadline_us;
     c->h2.on_message = on_message;
     c->h2.on_end = on_end;
+    ch->calls++;
     h2grpc_start(ch->h2, &c->h2);
 }
 

@@ -1,4 +1,4 @@
-#include "adapter/rocketmq/session.h"
+#include "adapter/rocketmq/route.h"
 
 #include "base/log.h"
 #include "base/panic.h"
@@ -31,29 +31,71 @@ static struct rmq_channel *find(struct rocketmq *mq, struct str target)
     return NULL;
 }
 
+/* Proxies of a cluster come with a new address after each restart: what nobody needs any more makes
+ * room for them. */
+static bool needed(struct rocketmq *mq, const struct rmq_channel *ch)
+{
+    for (int i = 0; i < mq->n_access; i++) {
+        if (mq->access[i] == ch)
+            return true;
+    }
+    list_for_each (l, &mq->sessions) {
+        if (rmq_route_has(&container_of(l, struct rmq_session, link)->route, ch))
+            return true;
+    }
+    return false;
+}
+
+void rmq_channels_rest(struct rocketmq *mq)
+{
+    for (int i = 0; i < mq->n_channels; i++) {
+        if (mq->channels[i].isolated && !needed(mq, &mq->channels[i]))
+            rmq_channel_alive(&mq->channels[i]);
+    }
+}
+
+static struct rmq_channel *place(struct rocketmq *mq)
+{
+    if (mq->n_channels < RMQ_CHANNELS_MAX)
+        return &mq->channels[mq->n_channels];
+    for (int i = 0; i < mq->n_channels; i++) {
+        if (mq->channels[i].calls == 0 && !needed(mq, &mq->channels[i]))
+            return &mq->channels[i];
+    }
+    return NULL;
+}
+
+static struct h2grpc *open_link(struct rocketmq *mq, const char *target, char *err, size_t err_cap)
+{
+    struct h2grpc_config c = {
+        .target = target,
+        .tls = mq->c.tls,
+        .ca_file = mq->c.ca_file[0] ? mq->c.ca_file : NULL,
+        .prefer_ipv4 = true, /* a LOCAL proxy refuses every send that came over IPv6 */
+        /* Sends are bounded here; the rest is polls, acks and a few streams. */
+        .max_streams = mq->c.max_sends + 256,
+        .metric_link = "rocketmq",
+    };
+    return h2grpc_new(mq->loop, &c, err, err_cap);
+}
+
 static struct rmq_channel *make(struct rocketmq *mq, struct str target)
 {
     static struct log_limit limit;
     uint64_t suppressed;
-    char err[160] = "there are too many proxies";
-    struct rmq_channel *ch = NULL;
-    if (mq->n_channels < RMQ_CHANNELS_MAX) {
-        ch = &mq->channels[mq->n_channels];
-        *ch = (struct rmq_channel){.mq = mq};
-        if (!str_copy(ch->target, sizeof ch->target, target))
-            return NULL;
-        struct h2grpc_config c = {
-            .target = ch->target,
-            .tls = mq->c.tls,
-            .ca_file = mq->c.ca_file[0] ? mq->c.ca_file : NULL,
-            /* Sends are bounded here; the rest is polls, acks and a few streams. */
-            .max_streams = mq->c.max_sends + 256,
-            .metric_link = "rocketmq",
-        };
-        ch->h2 = h2grpc_new(mq->loop, &c, err, sizeof err);
-    }
-    if (ch && ch->h2) {
-        mq->n_channels++;
+    char err[160] = "there are too many proxies", name[RMQ_TARGET_MAX];
+    struct rmq_channel *ch = place(mq);
+    struct h2grpc *h2 = NULL;
+    if (ch && str_copy(name, sizeof name, target))
+        h2 = open_link(mq, name, err, sizeof err);
+    if (h2) {
+        rmq_channel_alive(ch);
+        if (ch->h2)
+            h2grpc_free(ch->h2);
+        else
+            mq->n_channels++;
+        *ch = (struct rmq_channel){.mq = mq, .h2 = h2};
+        str_copy(ch->target, sizeof ch->target, target);
         return ch;
     }
     if (log_allowed(&limit, rmq_now_us(mq), &suppressed))
@@ -77,7 +119,7 @@ struct rmq_channel *rmq_channel_get(struct rocketmq *mq, const char *host, int p
 void rmq_channel_failed(struct rmq_channel *ch, const char *why)
 {
     struct rocketmq *mq = ch->mq;
-    if (ch->isolated || mq->ending)
+    if (ch->isolated || mq->ending || !needed(mq, ch))
         return;
     ch->isolated = true;
     metric_add(mq->m.isolations, 1);
@@ -98,7 +140,7 @@ void rmq_channel_alive(struct rmq_channel *ch)
         return;
     ch->isolated = false;
     metric_gauge_add(ch->mq->m.isolated, -1);
-    log_info("rocketmq: a proxy answers again", LOG_Z("target", ch->target));
+    log_info("rocketmq: a proxy is no longer avoided", LOG_Z("target", ch->target));
 }
 
 int64_t rmq_jitter_us(struct rocketmq *mq, int64_t us)

@@ -41,18 +41,22 @@ struct rmq_channel {
     struct h2grpc *h2;
     char target[RMQ_TARGET_MAX]; /* as reached: after endpoint_map */
     bool isolated;               /* it failed; skipped while there are others, until a heartbeat */
-    int sends;                   /* SendMessage under way: at most config.max_sends */
+    int calls;                   /* under way, streams included */
+    int sends;                   /* SendMessage of these: at most config.max_sends */
     int64_t reconnect_after_us;  /* given up on heartbeats' word not before */
 };
 
-/* The channel of an address that a route or the configuration tells; made on first sight. NULL:
- * there are RMQ_CHANNELS_MAX, or it is no address (logged). Channels stay until the end. */
+/* The channel of an address that a route or the configuration tells; made on first sight. NULL: all
+ * RMQ_CHANNELS_MAX are in use, or it is no address (logged). A channel that is in no route and has
+ * no call under way may be turned to another address then; the memory stays to the end. */
 struct rmq_channel *rmq_channel_get(struct rocketmq *mq, const char *host, int port);
 /* A call's end says whether the proxy is alive. Each that is lost isolates it; only heartbeats and
  * routes take it back, so that a proxy which answers some calls and not others is not sent to and
  * fro. */
 void rmq_channel_failed(struct rmq_channel *ch, const char *why);
 void rmq_channel_alive(struct rmq_channel *ch);
+/* A route changed: those in none are not isolated any more, as nobody would ever take them back. */
+void rmq_channels_rest(struct rocketmq *mq);
 
 /* --- a call --- */
 struct rmq_answer {

@@ -106,7 +106,9 @@ static bool map_fits(const char *map)
 static int check(const struct rocketmq_config *c, char *err, size_t err_cap)
 {
     const char *wrong = NULL;
-    if (!name_fits(c->topic, 127))
+    if (strlen(c->endpoints) > 1024) /* they go into requests */
+        wrong = "endpoints";
+    else if (!name_fits(c->topic, 127))
         wrong = "topic";
     else if (c->consume && !name_fits(c->group, 120))
         wrong = "group";

@@ -92,6 +92,7 @@ static void on_route_message(struct rmq_call *c, const ProtobufCMessage *message
     log_info("rocketmq: a new route", LOG_Z("topic", s->topic), LOG_I("brokers", route.n),
              LOG_Z("first_proxy", route.brokers[0].channels[0]->target));
     fit_members(s);
+    rmq_channels_rest(s->mq);
     if (s->on_route)
         s->on_route(s);
 }

@@ -304,6 +304,26 @@ static void endpoint_map(void **state)
     rocketmq_queue_free(q);
 }
 
+/* A proxy with a new address after each restart, for ever: what nobody needs makes room. */
+static void addresses_wander(void **state)
+{
+    struct world *w = *state;
+    struct queue *q = test_queue_ready(w->l, w->a.target, fast);
+    struct rocketmq *mq = rmq_of(q);
+    const struct rmq_session *s = container_of(mq->sessions.next, struct rmq_session, link);
+    for (int i = 1; i <= 3 * RMQ_CHANNELS_MAX; i++) {
+        char target[32];
+        w->a.told_port = i; /* nobody listens there */
+        snprintf(target, sizeof target, "127.0.0.1:%d", i);
+        UNTIL(w->l, strcmp(s->route.brokers[0].channels[0]->target, target) == 0);
+    }
+    w->a.told_port = 0;
+    UNTIL(w->l, test_publish_run(w->l, q, 1, 200 * MS) == 0);
+    assert_int_equal(mq->n_channels, RMQ_CHANNELS_MAX);
+    UNTIL(w->l, test_metric("seckill_mq_proxies_isolated", NULL) == 0);
+    rocketmq_queue_free(q);
+}
+
 /* --- the end --- */
 static void goodbye(void **state)
 {
@@ -451,6 +471,7 @@ int main(void)
         TEST(denied),
         TEST(route_changes),
         TEST(endpoint_map),
+        TEST(addresses_wander),
         TEST(goodbye),
         TEST(goodbye_to_nobody),
         TEST(freed_while_closing),
