@@ -30,7 +30,7 @@ static struct queue *new_stream(struct loop *l, const struct settings *s,
                                          .lease_us = s->queue.lease_us,
                                          .trim_interval_us = s->queue.trim_interval_us,
                                          .max_in_hand = c->max_in_hand > 0 ? c->max_in_hand : 1};
-    if (c->use == EVENT_QUEUE_INSPECT) {
+    if (c->use != EVENT_QUEUE_CONSUME) {
         config.redis.stall_us = PATIENCE_US;
         config.redis.slot_us = s->redis.dial_us * 2;
     }
@@ -53,7 +53,8 @@ static struct queue *new_rocketmq(struct loop *l, const struct settings *s,
                                      .secret_key = secret,
                                      .tls = s->rocketmq.tls,
                                      .ca_file = s->rocketmq.ca_file,
-                                     .consume = c->use == EVENT_QUEUE_CONSUME,
+                                     /* the backlog is a group's */
+                                     .consume = c->use != EVENT_QUEUE_PUBLISH,
                                      .max_in_hand = c->max_in_hand > 0 ? c->max_in_hand : 1,
                                      .max_sends = (int)s->rocketmq.max_sends,
                                      .lease_us = s->rocketmq.lease_us,

@@ -7,9 +7,9 @@
 #include "port/queue.h"
 
 enum event_queue_use {
-    EVENT_QUEUE_PUBLISH, /* publish */
+    EVENT_QUEUE_PUBLISH, /* publish, to whatever topic the settings name */
     EVENT_QUEUE_CONSUME, /* everything */
-    EVENT_QUEUE_INSPECT, /* publish, lag: an operator's command, which can wait */
+    EVENT_QUEUE_INSPECT, /* publish, lag: an operator's, who can wait. It receives nothing */
 };
 
 struct event_queue_config {

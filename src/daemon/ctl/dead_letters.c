@@ -161,7 +161,7 @@ const struct ctl_command dead_letters_show_command = {
 
 static int publish(struct ctl *c, struct event *e)
 {
-    struct queue *queue = ctl_queue(c);
+    struct queue *queue = ctl_queue(c, EVENT_QUEUE_PUBLISH);
     struct stock *stock = ctl_stock(c);
     if (!queue || !stock)
         return ERR_UNAVAIL;

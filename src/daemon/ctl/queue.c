@@ -5,13 +5,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-bool ctl_queue_open(struct ctl *c, const struct settings *s, int64_t wait_us)
+bool ctl_queue_open(struct ctl *c, const struct settings *s, enum event_queue_use use,
+                    int64_t wait_us)
 {
     char err[512], consumer[64];
     if (!ctl_loop(c))
         return false;
     snprintf(consumer, sizeof(consumer), "seckillctl-%.40s", c->settings.instance);
-    struct event_queue_config config = {.use = EVENT_QUEUE_INSPECT, .consumer = consumer};
+    struct event_queue_config config = {.use = use, .consumer = consumer};
     if (event_queue_init(&c->queue, c->loop, s, &config, err, sizeof(err)) < 0) {
         ctl_complain("%s", err);
         return false;
@@ -25,9 +26,9 @@ bool ctl_queue_open(struct ctl *c, const struct settings *s, int64_t wait_us)
     return event_queue_ready(&c->queue);
 }
 
-struct queue *ctl_queue(struct ctl *c)
+struct queue *ctl_queue(struct ctl *c, enum event_queue_use use)
 {
-    if (!c->queue.port && !ctl_queue_open(c, &c->settings, CTL_CALL_US))
+    if (!c->queue.port && !ctl_queue_open(c, &c->settings, use, CTL_CALL_US))
         return NULL;
     return c->queue.port;
 }
@@ -102,7 +103,7 @@ static int run(struct ctl *c, const struct ctl_command *self, int argc, char **a
         ctl_complain("queue show: --activity and --sku go together");
         return CTL_USAGE;
     }
-    struct queue *queue = ctl_queue(c);
+    struct queue *queue = ctl_queue(c, EVENT_QUEUE_INSPECT);
     if (!queue)
         return CTL_FAILED;
     /* A queue that cannot tell items apart is asked once, whatever items there are. */

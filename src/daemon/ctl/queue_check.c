@@ -112,7 +112,7 @@ static int run(struct ctl *c, const struct ctl_command *self, int argc, char **a
     s = c->settings;
     if (a.topic.len)
         str_copy(s.rocketmq.topic, sizeof(s.rocketmq.topic), a.topic);
-    if (!ctl_queue_open(c, &s, a.wait_us))
+    if (!ctl_queue_open(c, &s, EVENT_QUEUE_PUBLISH, a.wait_us))
         return CTL_FAILED;
     if (a.topic.len)
         return publish(c, &a, s.rocketmq.topic, began_us);
