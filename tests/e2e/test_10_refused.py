@@ -1,0 +1,120 @@
+"""A queue that is not the store's and says no: what the buyer is told, what becomes of the unit, what readiness says.
+No broker is needed for that: nobody listens at its address. Rules 1, 8, 13, 14."""
+import json
+import signal
+import socket
+
+import pytest
+
+import client
+from services import wait_for
+from system import System
+
+KEY = "0198c1f0-6a3b-7c4d-8e5f-0123456789ab"
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Refused(System):
+    """Only seckill-api, which never becomes started: it waits for its queue. It serves all the same."""
+
+    def __init__(self, mode, endpoint=None, **settings):
+        super().__init__(parts=("api",), settings={
+            "queue.kind": "rocketmq", "rocketmq.endpoints": endpoint or f"127.0.0.1:{free_port()}",
+            "api.publish_refused": mode, "api.publish_timeout": "300ms", "rocketmq.send_timeout": "1s", **settings})
+        self.api.ready = self.listening
+
+    def listening(self):
+        try:
+            text = open(f"{self.api.dir}/ports", encoding="ascii").read()
+            self.api.ports = {k: int(v) for k, v in (p.split("=") for p in text.split())}
+            # a hold works, and the instance number is there
+            why = json.loads(client.get(self.api.ports["admin"], "/readyz").body)
+            return not {"redis", "order_ids"} & {c["check"] for c in why.get("failed", [])}
+        except (OSError, client.Closed):
+            return False
+
+    def item(self, stock, **kw):  # pylint: disable=arguments-differ
+        item = super().item(stock, **kw)
+        item.audited = True  # what is held here is ordered by nobody
+        return item
+
+    def free(self, item):
+        return int(self.redis_client.get(item.key("stock")))
+
+    def queue_check(self):
+        answer = self.api.get("/readyz")
+        body = json.loads(answer.body)
+        lists = {k: [c["check"] for c in body.get(k, [])] for k in ("failed", "degraded")}
+        return answer.status, lists
+
+
+def test_recover_goes_on_selling():
+    with Refused("recover") as s:
+        item = s.item(stock=5)
+        answer = s.buy(item, 7, KEY)
+        assert answer.status == 202 and answer.json["state"] == "QUEUED", answer
+        wait_for("the mark", lambda: item.record(7, KEY)["status"] == "MQ_PENDING")
+        assert s.free(item) == 4
+        replay = s.buy(item, 7, KEY)
+        assert replay.status == 202 and replay.headers["idempotent-replayed"] == "true"
+        assert s.queue_check() == (200, {"failed": [], "degraded": ["queue"]})
+        assert s.api.get("/startupz").status == 503
+        wait_for("the start to say what it waits for", lambda: s.api.logged("waiting for the queue"))
+        assert s.api.metric('seckill_reservation_publish_total{result="refused"}') == 1
+
+
+def test_strict_gives_the_unit_back():
+    with Refused("strict") as s:
+        item = s.item(stock=1)
+        for _ in range(3):  # rule 8: the same key may compete again
+            answer = s.buy(item, 7, KEY)
+            assert answer.status == 503 and answer.code == "DEPENDENCY_UNAVAILABLE", answer
+            assert int(answer.headers["retry-after"]) >= 1
+            assert item.record(7, KEY) == {} and s.free(item) == 1
+        assert s.redis_client.hlen(item.key("buyers")) == s.redis_client.zcard(item.key("pending")) == 0
+        assert s.queue_check() == (503, {"failed": ["queue"], "degraded": []})
+        assert s.api.metric('seckill_reservation_released_total{result="released"}') == 3
+        assert s.api.metric("seckill_reservation_created_total") == 0
+
+
+@pytest.mark.parametrize("point,mode", [("before_publish", "recover"), ("after_publish", "recover"), ("before_mark", "recover"),
+                                        ("before_publish", "strict"), ("before_release", "strict")])
+def test_a_death_between_hold_and_answer(point, mode):
+    """The unit stays held, RESERVED, for recovery to find; the same key tells."""
+    with Refused(mode) as s:
+        item = s.item(stock=2)
+        assert s.api.terminate() == 0
+        s.api.start_with(point)
+        with client.Connection(s.api.ports["api"]) as c:
+            c.send(s.order_request(item, 7, KEY))
+            if point == "before_mark":  # the buyer is told first
+                try:
+                    assert c.answer().status == 202
+                except client.Closed:
+                    pass
+            else:
+                with pytest.raises((client.Closed, OSError)):
+                    c.answer()
+        assert s.api.await_end() == 128 + signal.SIGKILL
+        assert item.record(7, KEY)["status"] == "RESERVED" and s.free(item) == 1
+        s.api.start_with()
+        answer = s.buy(item, 7, KEY)
+        assert answer.status == 202 and answer.headers["idempotent-replayed"] == "true"
+        assert s.free(item) == 1
+
+
+def test_the_operator_hears_why():
+    with Refused("recover") as s:
+        done = s.ctl("queue", "check", "--wait", "1s", check=False)
+        assert done.returncode == 1 and "the queue cannot be used" in done.stderr
+        done = s.ctl("queue", "check", "--topic", "seckill-order-events", check=False)
+        assert done.returncode == 2 and "orders' own" in done.stderr
+        done = s.ctl("queue", "show", "--json", check=False)
+        assert done.returncode == 1
+        done = s.ctl("--rocketmq.access_key=a", "queue", "check", check=False)
+        assert done.returncode == 2 and "go together" in done.stderr
