@@ -2,16 +2,15 @@
  *
  *   reserve_submit ─ sold out by the hint, no slot, no ids, no time ──► refused at once, no flow
  *        │
- *      ADMIT ──► HOLD ───── every result but unknown ─────► ANSWER
- *                 │ │                                          ▲
- *                 │ └─ unknown ─► HOLD_AGAIN ──────────────────┤
- *                 │   the same ids, once, if time and          │
- *                 │   retry budget allow │                     │
- *                 │                      │                     │
- *                 └── held, with a queue ┴─► PUBLISH           │
- *                       told, then ◄─ else ────┴─ refused,     │
- *                          │                      `strict`     │
- *                        MARK ──► END               └► RELEASE ┘
+ *      ADMIT ──► HOLD ──────── every result but unknown ─────────► ANSWER
+ *                 │ └─ unknown ─► HOLD_AGAIN ──────────────────────►┤
+ *                 │               the same ids, once, if time and   │
+ *                 │               retry budget allow                │
+ *                 └─ held, by either, and the queue is not the      │
+ *                    store's                                        │
+ *                      └─► PUBLISH ─ refused, `strict` ─► RELEASE ─►┘
+ *                             └─ else ─► MARK ─► END
+ *                                (the viewer is told first)
  *
  * ADMIT takes a slot and mints the ids. HOLD and HOLD_AGAIN each wait for one call of the stock
  * port. Where the queue is the store's (Redis Streams, pool->queue NULL), that call publishes the
