@@ -173,6 +173,7 @@ int rmq_consumer_new(struct rocketmq *mq, char *err, size_t err_cap)
     }
     c->mq = mq;
     c->dead.dead = true;
+    c->dead_polled_us = rmq_now_us(mq);
     char dlq[RMQ_NAME_MAX];
     bool fits = snprintf(dlq, sizeof dlq, "%%DLQ%%%s", mq->c.group) < (int)sizeof dlq &&
                 str_copy(c->group.topic, sizeof c->group.topic, str_of(mq->c.topic)) &&

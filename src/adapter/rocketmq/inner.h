@@ -135,8 +135,9 @@ struct rmq_consumer {
     struct list receives; /* by their op_space */
     struct list ready;    /* received, and nobody to give it to yet: queue_message.link */
     int n_ready;
-    struct timer tick;   /* an outlet may be polled again */
-    struct timer linger; /* what is ready is handed over though its poll goes on */
+    int64_t dead_polled_us; /* when dead letters had their last poll */
+    struct timer tick;      /* an outlet may be polled again */
+    struct timer linger;    /* what is ready is handed over though its poll goes on */
     struct loop_task pump;
 
     struct list works;

@@ -14,9 +14,10 @@
 #include "base/panic.h"
 #include <assert.h>
 
-#define LINGER_US                                                                                  \
-    20000            /* a batch is there within 3–12 ms; one that hangs is handed over as it is */
+/* A batch is there within 3–12 ms; one that hangs is handed over as it is. */
+#define LINGER_US 20000
 #define DEAD_SLOTS 4 /* dead letters are rare; their poll must not keep the others' slots */
+#define DEAD_TURN 3  /* polls of the group, between two of the dead letters where slots are few */
 
 struct receiving {
     struct list link;
@@ -89,8 +90,13 @@ static void hand_over(struct rmq_consumer *c, bool at_once)
     at_once = at_once || !(in_the_middle(&c->group) || in_the_middle(&c->dead));
     while ((x = first(c))) {
         take_ready(c, x);
-        if (x->r->n == 0 || (x->r->n < x->r->max && !at_once))
+        if (x->r->n == 0)
             break;
+        if (x->r->n < x->r->max && !at_once) {
+            if (!c->linger.slot)
+                sched_set_in(loop_sched(c->mq->loop), &c->linger, LINGER_US);
+            break;
+        }
         complete(x, 0);
     }
     if (c->n_ready == 0 && (!x || x->r->n == 0))
@@ -146,6 +152,7 @@ static int poll_round(struct rmq_source *s, int want)
         open += open_for(s->outlets[i], &ch);
     if (open == 0)
         return 0;
+    assert(want > 0);
     int share = want / open > 1 ? want / open : 1;
     share = share < RMQ_POLL_BATCH ? share : RMQ_POLL_BATCH;
     for (int i = 0; i < s->n_outlets && promised < want; i++) {
@@ -170,16 +177,26 @@ static int wanted(const struct rmq_consumer *c)
     return n;
 }
 
+/* Dead letters get what the group leaves; but where it never leaves any, they have their turn now
+ * and then. */
+static void poll_dead(struct rmq_consumer *c, int left)
+{
+    int n = left / 2 < DEAD_SLOTS ? left / 2 : DEAD_SLOTS;
+    if (left > 0 && poll_round(&c->dead, n > 0 ? n : 1) > 0)
+        c->dead_polled_us = rmq_consumer_now(c);
+}
+
 static void begin_polls(struct rmq_consumer *c)
 {
+    if (rmq_consumer_now(c) - c->dead_polled_us > DEAD_TURN * c->mq->c.poll_us)
+        poll_dead(c, rmq_slots_left(c));
     int want = wanted(c), left = rmq_slots_left(c), n;
     want = want < left ? want : left;
     while (want > 0 && (n = poll_round(&c->group, want)) > 0)
         want -= n;
     left = rmq_slots_left(c);
-    /* Never the last slot: the group comes first. */
-    if (left > 1 && c->dead.n_outlets > 0)
-        poll_round(&c->dead, left / 2 < DEAD_SLOTS ? left / 2 : DEAD_SLOTS);
+    if (left > 1)
+        poll_dead(c, left);
 }
 
 static void set_tick(struct rmq_consumer *c)

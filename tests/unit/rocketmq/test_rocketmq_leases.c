@@ -420,6 +420,32 @@ static void dead_letters(void **state)
     rocketmq_queue_free(q);
 }
 
+/* A group that asks for every slot does not keep the dead letters waiting for ever. */
+static void dead_letters_have_their_turn(void **state)
+{
+    (void)state;
+    B->dead_topic = true;
+    consumer_slots = 1;
+    struct queue *q = consumer_queue();
+    struct test_receive t;
+    struct queue_message *hand[HAND];
+    int n = 0;
+    bool seen = false;
+    for (int64_t end = in(15 * SECONDS); !seen && in(0) < end;) {
+        receive_start(q, &t, 1, 500 * MS);
+        assert_int_equal(receive_end(&t, hand, &n), 0);
+        for (int i = 0; i < B->n_polls; i++) {
+            if (!B->polls[i].call)
+                continue;
+            assert_int_equal(B->polls[i].batch, 1);
+            seen |= strcmp(B->polls[i].topic, "%DLQ%G") == 0;
+            fake_poll_code(&B->polls[i], 40401);
+        }
+    }
+    assert_true(seen);
+    rocketmq_queue_free(q);
+}
+
 /* --- the clean end --- */
 static void closed(void **state)
 {
@@ -491,6 +517,7 @@ int main(void)
         T(later),
         T(later_in_doubt),
         T(dead_letters),
+        T(dead_letters_have_their_turn),
         T(closed),
         T(closed_against_a_deaf_proxy),
     };
