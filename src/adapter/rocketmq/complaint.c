@@ -10,12 +10,11 @@ void rmq_complain(struct rmq_session *s, enum rmq_complaint what, enum rmq_metho
 {
     struct rmq_said *said = &s->said[what];
     said->by = by;
-    if (said->set && strcmp(said->text, text) == 0)
-        return;
-    if (!said->set)
-        metric_gauge_add(s->mq->m.complaints[what], 1);
-    said->set = true;
     str_copy(said->text, sizeof said->text, str_of(text));
+    if (said->set)
+        return; /* in other words, of another proxy: once is enough for the log */
+    metric_gauge_add(s->mq->m.complaints[what], 1);
+    said->set = true;
     log_error("rocketmq: something has to be put right", LOG_Z("complaint", said->text));
 }
 

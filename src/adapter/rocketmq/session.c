@@ -104,9 +104,11 @@ static void route_failed(struct rmq_session *s, struct rmq_channel *ch, const st
     struct rocketmq *mq = s->mq;
     s->route_failures++;
     metric_add(mq->m.route_failures, 1);
-    if (a->transport && s->route_failures >= mq->n_access) {
+    bool has_its_own = a->class == RMQ_DENIED || a->class == RMQ_MISSING_TOPIC;
+    if (!has_its_own && s->route_failures >= mq->n_access) {
         char text[sizeof s->said[0].text];
-        snprintf(text, sizeof text, "no proxy tells a route; %s: %.120s", ch->target, a->text);
+        snprintf(text, sizeof text, "no proxy tells a route; %s: %d %.120s", ch->target, a->code,
+                 a->text);
         rmq_complain(s, RMQ_SAYS_UNREACHABLE, RMQ_QUERY_ROUTE, text);
     }
     if (s->route_failures % mq->n_access != 0)

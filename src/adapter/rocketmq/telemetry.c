@@ -144,7 +144,14 @@ static void on_open_timer(struct timer *t)
             return;
         }
     }
-    rmq_call_cancel(&m->telemetry); /* its end opens it again */
+    /* What waits for a connection goes out as soon as there is one. */
+    int64_t patient_us = m->telemetry.h2.sent_us
+                             ? m->telemetry.h2.sent_us + m->session->mq->c.request_us
+                             : INT64_MAX;
+    if (patient_us > rmq_now_us(m->session->mq))
+        open_in(m, m->session->mq->c.request_us);
+    else
+        rmq_call_cancel(&m->telemetry); /* its end opens it again */
 }
 
 static void settled(struct rmq_member *m, const Rmq__Settings *settings)

@@ -101,6 +101,23 @@ static void proxy_restarts(void **state)
     rocketmq_queue_free(q);
 }
 
+/* While there is no connection, the settings wait for it, and are not given up and backed off. */
+static void long_outage(void **state)
+{
+    struct world *w = *state;
+    struct queue *q = test_queue_ready(w->l, w->a.target, fast);
+    UNTIL(w->l, w->a.settings == 1);
+    uint64_t before = test_metric("seckill_mq_telemetry_reopened_total", NULL);
+    fake_proxy_stop(&w->a);
+    UNTIL(w->l, test_metric("seckill_mq_telemetry_reopened_total", NULL) == before + 1);
+    int rc = test_publish_run(w->l, q, 1, 3 * SECONDS); /* five times the patience of `fast` */
+    assert_true(rc && !err_is_unknown(rc));
+    assert_int_equal(test_metric("seckill_mq_telemetry_reopened_total", NULL), before + 1);
+    fake_proxy_again(&w->a);
+    UNTIL(w->l, w->a.settings == 2);
+    rocketmq_queue_free(q);
+}
+
 /* Settings that nobody answers: the stream is given up and opened again. */
 static void settings_unanswered(void **state)
 {
@@ -460,6 +477,7 @@ int main(void)
         TEST(settings_are_told_again),
         TEST(stream_ends),
         TEST(proxy_restarts),
+        TEST(long_outage),
         TEST(settings_unanswered),
         TEST(commands),
         TEST(half_open),
