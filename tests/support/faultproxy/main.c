@@ -102,7 +102,8 @@ static int serve(struct program *p, const struct options *o)
     if (o->ports_file && !write_ports(o->ports_file, port)) {
         rc = fail(o->ports_file, strerror(errno));
     } else {
-        printf("control=%d seed=%llu\n", port, (unsigned long long)p->proxies.decide.seed);
+        if (!o->ports_file) /* else standard output belongs to whoever starts it */
+            printf("control=%d seed=%llu\n", port, (unsigned long long)p->proxies.decide.seed);
         fflush(stdout);
         loop_run(p->loop);
     }

@@ -1,12 +1,12 @@
 """The control API answers as Toxiproxy documents it (github.com/Shopify/toxiproxy, "HTTP API"); beside it stand only our
 `stats` and the seed."""
 import json
-import os
-import signal
+import re
 import socket
+import subprocess
 
 import pytest
-from faultproxy import ApiError, FaultProxy
+from faultproxy import BIN, ApiError
 
 
 def bare(answer):
@@ -177,9 +177,19 @@ def test_requests_in_a_row_on_one_connection(faults):
 
 
 def test_prints_its_port():
-    with FaultProxy() as faults:
-        with open(f"/proc/{faults.pid}/cmdline") as f:
-            assert "--ports-file" in f.read()
-        assert 0 <= faults.seed < 1 << 53  # chosen, and told
-        os.kill(faults.pid, signal.SIGTERM)
-        assert faults.tether.wait(10) == 0
+    process = subprocess.Popen([f"{BIN}/faultproxy"], stdout=subprocess.PIPE, text=True)
+    try:
+        control, seed = re.fullmatch(r"control=(\d+) seed=(\d+)\n", process.stdout.readline()).groups()
+        with socket.create_connection(("127.0.0.1", int(control)), timeout=10) as s:
+            s.sendall(b"GET /version HTTP/1.0\r\n\r\n")
+            assert f'"seed":{seed}' in s.makefile().read()  # chosen, and told
+        assert int(seed) < 1 << 53
+    finally:
+        process.terminate()
+        assert process.wait(10) == 0
+        process.stdout.close()
+
+
+def test_bad_options():
+    for words in (["--seed", "x"], ["--seed", "-1"], ["extra"], ["--listen", "nowhere"], ["--log", "/none/log"]):
+        assert subprocess.run([f"{BIN}/faultproxy", *words], capture_output=True, timeout=10).returncode in (1, 2)
