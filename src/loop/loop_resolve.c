@@ -166,6 +166,10 @@ void loop_resolve_shutdown(struct loop *l)
 {
     if (!l->dns)
         return;
+    /* What was cancelled calls back first: evdns's own callback looks into its base, also when that
+     * has been freed by then. */
+    for (int i = 0; i < 64 && l->resolving; i++)
+        event_base_loop(l->base, EVLOOP_NONBLOCK);
     evdns_base_free(l->dns, 1);
     l->dns = NULL;
     for (int i = 0; i < 64 && l->resolving; i++)

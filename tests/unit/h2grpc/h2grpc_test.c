@@ -19,7 +19,7 @@ int64_t in(int64_t us)
 
 int64_t until_begin(void)
 {
-    return in(20 * SECONDS);
+    return in(60 * SECONDS);
 }
 
 bool until_turn(struct loop *l, int64_t end_us)

@@ -14,7 +14,7 @@
 #define MS INT64_C(1000)
 #define SECONDS INT64_C(1000000)
 
-/* Turns the loop until the expression holds; fails the test after 20 s. */
+/* Turns the loop until the expression holds; fails the test after 60 s. */
 #define UNTIL(l, condition)                                                                        \
     do {                                                                                           \
         int64_t until_end_ = until_begin();                                                        \

@@ -112,6 +112,7 @@ static void begin(const char *alt, const struct pair *issuer, long seconds, cons
                                                  .authority = authority,
                                                  .tls = true,
                                                  .ca_file = trusted,
+                                                 .dial_us = 30 * SECONDS,
                                                  .backoff_min_us = 1 * MS,
                                                  .backoff_max_us = 5 * MS,
                                                  .metric_link = "tls"},
@@ -121,7 +122,7 @@ static void begin(const char *alt, const struct pair *issuer, long seconds, cons
 
 static int run(struct test_call *t)
 {
-    test_call_init(t, PATH, STR("hello"), in(10 * SECONDS));
+    test_call_init(t, PATH, STR("hello"), in(50 * SECONDS));
     t->call.fail_fast = true;
     return test_call_run(loop, channel, t);
 }
@@ -137,7 +138,7 @@ static void a_good_server(void **state)
     assert_non_null(strstr(h2_server_conn(&server)->headers, ":authority: mq.example\n"));
     size_t n = 2 << 20; /* many records */
     char *bytes = calloc(1, n);
-    test_call_init(&t, PATH, (struct str){bytes, n}, in(10 * SECONDS));
+    test_call_init(&t, PATH, (struct str){bytes, n}, in(50 * SECONDS));
     assert_int_equal(test_call_run(loop, channel, &t), 0);
     assert_int_equal(h2_server_conn(&server)->data, 10 + n + 5);
     free(bytes);
@@ -158,7 +159,7 @@ static void a_server_that_reads_late(void **state)
     unsigned char *bytes = malloc(n);
     for (size_t i = 0; i < n; i++)
         bytes[i] = (unsigned char)(i * 7 + i / 251);
-    test_call_init(&t, PATH, (struct str){(char *)bytes, n}, in(20 * SECONDS));
+    test_call_init(&t, PATH, (struct str){(char *)bytes, n}, in(50 * SECONDS));
     h2grpc_start(channel, &t.call);
     UNTIL(loop, t.call.sent_us);
     uint32_t sum = h2_sum(c->sum, (unsigned char[]){0, 0, 0xc0, 0, 0}, 5);
@@ -269,7 +270,7 @@ static void a_server_without_tls(void **state)
     SSL_CTX_free(server.tls);
     server.tls = NULL;
     struct test_call t;
-    test_call_init(&t, PATH, STR("hello"), in(10 * SECONDS));
+    test_call_init(&t, PATH, STR("hello"), in(50 * SECONDS));
     t.call.fail_fast = true;
     h2grpc_start(channel, &t.call);
     UNTIL(loop, t.ends);
@@ -281,7 +282,7 @@ static void a_connection_cut_in_the_handshake(void **state)
     (void)state;
     begin("DNS:mq.example", &ca, 3600, "mq.example", ca_file);
     struct test_call t;
-    test_call_init(&t, PATH, STR("hello"), in(10 * SECONDS));
+    test_call_init(&t, PATH, STR("hello"), in(50 * SECONDS));
     t.call.fail_fast = true;
     h2grpc_start(channel, &t.call);
     UNTIL(loop, server.accepted);
@@ -298,7 +299,7 @@ static void a_connection_lost_after_the_request(void **state)
     for (int i = 1; i <= 2; i++) {
         server.abrupt = i == 2;
         server.on_end = h2_nothing;
-        test_call_init(&t, PATH, STR("hello"), in(10 * SECONDS));
+        test_call_init(&t, PATH, STR("hello"), in(50 * SECONDS));
         h2grpc_start(channel, &t.call);
         UNTIL(loop, server.ends == i);
         h2_close(h2_server_conn(&server));
@@ -306,7 +307,7 @@ static void a_connection_lost_after_the_request(void **state)
         assert_int_equal(t.end.rc, ERR_UNCERTAIN);
     }
     server.on_end = NULL;
-    test_call_init(&t, PATH, STR("hello"), in(10 * SECONDS));
+    test_call_init(&t, PATH, STR("hello"), in(50 * SECONDS));
     assert_int_equal(test_call_run(loop, channel, &t), 0);
 }
 
