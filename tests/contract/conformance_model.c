@@ -129,16 +129,17 @@ void model_end(struct model *m, const struct queue_message *q)
     place(m, e);
 }
 
-int64_t model_oldest_undelivered_us(const struct model *m, struct item item, bool any_item)
+int64_t model_oldest_undelivered_us(struct model *m, struct item item, bool any_item)
 {
-    int64_t oldest = INT64_MAX;
-    for (int i = 1; i <= m->n; i++) {
+    while (m->delivered_to < m->n && m->events[m->delivered_to + 1].deliveries > 0)
+        m->delivered_to++;
+    /* Publishing begins by number. */
+    for (int i = m->delivered_to + 1; i <= m->n && m->events[i].published_us; i++) {
         const struct model_event *e = &m->events[i];
-        if (e->accepted && e->deliveries == 0 && e->published_us < oldest &&
-            (any_item || item_eq(model_item(m, i), item)))
-            oldest = e->published_us;
+        if (e->accepted && e->deliveries == 0 && (any_item || item_eq(model_item(m, i), item)))
+            return e->published_us;
     }
-    return oldest;
+    return INT64_MAX;
 }
 
 void model_assert(const struct model *m)

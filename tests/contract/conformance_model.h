@@ -24,6 +24,7 @@ struct model {
     int n_raw;                  /* bodies that are no events: "no event 0"… */
     bool *raw;                  /* [n_raw]: among the dead letters */
     int undelivered, unended;   /* events; unended: raw ones too */
+    int delivered_to;           /* all up to it were delivered */
     int duplicates, dead, raw_again;
     bool healed; /* storing always succeeds, nothing is slow */
     struct rng rng;
@@ -45,6 +46,6 @@ enum model_does model_take(struct model *m, const struct queue_message *q);
 /* The work that was held is committed: whoever comes second changes nothing. */
 void model_end(struct model *m, const struct queue_message *q);
 /* Never delivered, and published longest ago: when that was; INT64_MAX: all were delivered. */
-int64_t model_oldest_undelivered_us(const struct model *m, struct item item, bool any_item);
+int64_t model_oldest_undelivered_us(struct model *m, struct item item, bool any_item);
 /* What must hold in the end. */
 void model_assert(const struct model *m);

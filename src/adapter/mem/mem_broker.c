@@ -56,6 +56,7 @@ struct mem_stream *mem_broker_stream(struct mem_broker *b, struct item item)
     struct mem_stream *s = find_stream(b, item);
     if (!s) {
         s = mem_alloc(sizeof *s);
+        s->next_expiry_us = s->scan_min_us = INT64_MAX;
         if (!b->shared)
             s->item = item;
         list_push_back(&b->streams, &s->link);
@@ -103,15 +104,37 @@ void mem_broker_append(struct mem_broker *b, struct item item, struct str body, 
     mem_broker_wake(b);
 }
 
-static struct mem_msg *take_expired(const struct mem_broker *b, struct mem_stream *s)
+void mem_broker_lease(struct mem_msg *m, int64_t until_us)
 {
+    struct mem_stream *s = m->stream;
+    m->lease_until_us = until_us;
+    s->next_expiry_us = until_us < s->next_expiry_us ? until_us : s->next_expiry_us;
+    s->scan_min_us = until_us < s->scan_min_us ? until_us : s->scan_min_us;
+}
+
+static struct mem_msg *scan(const struct mem_broker *b, struct mem_stream *s)
+{
+    for (; s->scan_from < s->waiting_from; s->scan_from++) {
+        struct mem_msg *m = s->all[s->scan_from];
+        if (m->state == MEM_MSG_IN_HAND && m->lease_until_us <= b->sched->now_us)
+            return m;
+        if (m->state == MEM_MSG_IN_HAND && m->lease_until_us < s->scan_min_us)
+            s->scan_min_us = m->lease_until_us;
+    }
     while (s->over_to < s->waiting_from && s->all[s->over_to]->state > MEM_MSG_IN_HAND)
         s->over_to++;
-    for (int i = s->over_to; i < s->waiting_from; i++) {
-        if (s->all[i]->state == MEM_MSG_IN_HAND && s->all[i]->lease_until_us <= b->sched->now_us)
-            return s->all[i];
-    }
+    s->scan_from = s->over_to;
+    s->next_expiry_us = s->scan_min_us;
+    s->scan_min_us = INT64_MAX;
     return NULL;
+}
+
+static struct mem_msg *take_expired(const struct mem_broker *b, struct mem_stream *s)
+{
+    struct mem_msg *m = NULL;
+    for (int pass = 0; pass < 2 && !m && s->next_expiry_us <= b->sched->now_us; pass++)
+        m = scan(b, s);
+    return m;
 }
 
 static struct mem_msg *take_new(struct mem_stream *s)
@@ -134,7 +157,7 @@ bool mem_broker_expire(struct mem_broker *b, struct item item, const char *queue
     struct mem_msg *m = mem_broker_find(b, item, queue_id);
     if (!m || m->state != MEM_MSG_IN_HAND)
         return false;
-    m->lease_until_us = b->sched->now_us;
+    mem_broker_lease(m, b->sched->now_us);
     mem_broker_wake(b);
     return true;
 }
@@ -153,7 +176,7 @@ void mem_broker_expire_all(struct mem_broker *b)
     list_for_each (l, &b->streams) {
         const struct mem_stream *s = container_of(l, struct mem_stream, link);
         for (int i = 0; i < s->n; i++)
-            s->all[i]->lease_until_us = b->sched->now_us;
+            mem_broker_lease(s->all[i], b->sched->now_us);
     }
     mem_broker_wake(b);
 }

@@ -24,6 +24,10 @@ struct mem_stream {
     int n, cap;
     int over_to;      /* everything before it is acked or wiped */
     int waiting_from; /* everything before it was delivered once */
+    /* Ended leases are looked for from scan_from on; no lease ends before next_expiry_us, nor, of
+     * those before scan_from and of new ones, before scan_min_us. */
+    int scan_from;
+    int64_t next_expiry_us, scan_min_us;
     int64_t last_ms;
     int last_seq;
 };
@@ -59,6 +63,8 @@ struct mem_queue {
 struct mem_stream *mem_broker_stream(struct mem_broker *b,
                                      struct item item); /* made on first use */
 struct mem_msg *mem_broker_find(struct mem_broker *b, struct item item, const char *id);
+/* Its lease ends then. */
+void mem_broker_lease(struct mem_msg *m, int64_t until_us);
 /* Something became deliverable: look again, in this turn. */
 void mem_broker_wake(struct mem_broker *b);
 /* The next deliverable message of the stream for anybody, expired leases and new ones by turns;

@@ -78,7 +78,7 @@ static int apply_lease(struct mem_call *c, struct queue_batch *r, int64_t lease_
         rows->row[i].took = m->state == MEM_MSG_IN_HAND && m->owner == q->number;
         if (!rows->row[i].took)
             continue;
-        m->lease_until_us = q->broker->sched->now_us + lease_us;
+        mem_broker_lease(m, q->broker->sched->now_us + lease_us);
         r->done++;
     }
     mem_broker_wake(q->broker);

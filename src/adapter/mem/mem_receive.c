@@ -117,7 +117,7 @@ static void hand_over(struct receiving *x, struct mem_msg *m)
     m->state = MEM_MSG_IN_HAND;
     m->owner = q->number;
     m->deliveries++;
-    m->lease_until_us = b->sched->now_us + b->lease_us;
+    mem_broker_lease(m, b->sched->now_us + b->lease_us);
     /* Counted from before the receive was sent: never longer than the broker's. */
     h->m.lease_until_us = m->lease_until_us - b->latency_us / 2;
     h->m.item = m->stream->item;
@@ -132,7 +132,7 @@ static void hand_over(struct receiving *x, struct mem_msg *m)
     q->in_hand++;
     x->r->n++;
     if (x->fault.kind == MEM_FAULT_TWICE)
-        m->lease_until_us = b->sched->now_us + 1; /* the next receive gets it again */
+        mem_broker_lease(m, b->sched->now_us + 1); /* the next receive gets it again */
 }
 
 /* A fair share of each item: one message of each by turns, starting with the item after the last
@@ -159,10 +159,7 @@ static int64_t next_expiry(const struct mem_broker *b)
     int64_t next = INT64_MAX;
     list_for_each (l, &b->streams) {
         const struct mem_stream *s = container_of(l, struct mem_stream, link);
-        for (int i = s->over_to; i < s->waiting_from; i++) {
-            if (s->all[i]->state == MEM_MSG_IN_HAND && s->all[i]->lease_until_us < next)
-                next = s->all[i]->lease_until_us;
-        }
+        next = s->next_expiry_us < next ? s->next_expiry_us : next;
     }
     return next;
 }
