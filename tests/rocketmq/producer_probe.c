@@ -97,6 +97,10 @@ static void publish(const char *words)
 {
     int count, at_once, first = batch.numbers;
     long long deadline_ms;
+    if (batch.under_way) {
+        fprintf(stderr, "the last publishes have not ended yet\n");
+        exit(2);
+    }
     if (sscanf(words, "%d %d %lld %d", &count, &at_once, &deadline_ms, &first) < 3 || count < 1 ||
         count > RESULTS_MAX || at_once < 1 || at_once > AT_ONCE_MAX)
         exit(2);
