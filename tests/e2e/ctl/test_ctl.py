@@ -32,7 +32,7 @@ def api(system):
 # ---------------------------------------------------------------- the command line
 
 COMMANDS = ["migrate", "activity create", "activity list", "activity show", "activity open", "activity pause",
-            "activity close", "stock warm", "stock show", "token", "storm", "audit", "queue show", "dead-letters list",
+            "activity close", "stock warm", "stock show", "token", "storm", "audit", "queue show", "queue check", "dead-letters list",
             "dead-letters show", "dead-letters replay"]
 
 
@@ -416,6 +416,23 @@ def test_a_storm_knows_when_it_was_none(system, api):
 
 
 # ---------------------------------------------------------------- queue and dead letters
+
+def test_queue_check_of_the_stores_own(system):
+    answer = system.json("queue", "check")
+    assert answer["kind"] == "redis_stream" and answer["state"] == "usable" and answer["took_ms"] >= 0
+    assert "queue.kind rocketmq" in system.ctl("queue", "check", "--topic", "x", rc=2)[1]
+    err = system.ctl("queue", "check", "--redis.url=redis://127.0.0.1:1", rc=1)[1]
+    assert "queue check: Redis" in err
+
+
+@pytest.mark.parametrize("flags,complaint", [
+    ("", "rocketmq.endpoints: required"), ("--rocketmq.endpoints=nowhere", "is not host:port"),
+    ("--rocketmq.endpoints=a:1 --rocketmq.access_key=a", "go together"),
+    ("--rocketmq.endpoints=a:1 --rocketmq.access_key=a --rocketmq.secret_key_file=/nowhere/secret", "/nowhere/secret: No such file")])
+def test_rocketmq_settings_that_cannot_work(system, flags, complaint):
+    err = system.ctl("--check-config", "--queue.kind=rocketmq", *flags.split(), rc=2)[1]
+    assert err.startswith("seckillctl: rocketmq.") and complaint in err
+
 
 def test_the_backlog_is_told_and_unknown_is_not_zero(system, api):
     item = system.item(30, 10)
