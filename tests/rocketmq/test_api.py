@@ -5,6 +5,7 @@ import signal
 import pytest
 
 import client
+from private_rocketmq import PrivateRocketmq
 from services import wait_for
 from system import System
 
@@ -85,8 +86,8 @@ def test_a_refusal_in_strict_while_another_asks(mq):
         wait_for("the start to say what mends it",
                  lambda: any("mqadmin updateTopic" in (line["why"] or "") for line in s.api.logged("waiting for the queue")))
         assert s.api.get("/startupz").status == 503
-        ready = s.api.get("/readyz")
-        assert ready.status == 503 and b"no-such-topic" in ready.body
+        wait_for("readiness to say it", lambda: b"no-such-topic" in s.api.get("/readyz").body)
+        assert s.api.get("/readyz").status == 503
 
 
 def listening(program):
@@ -96,3 +97,26 @@ def listening(program):
         return b"order_ids" not in client.get(program.ports["admin"], "/readyz").body
     except (OSError, client.Closed):
         return False
+
+
+def test_wrong_credentials_are_said():
+    """At the start, in readiness and to the operator; and the right ones work."""
+    with PrivateRocketmq(fast=True, auth=True) as mq:
+        with System({**mq.settings(), "api.publish_refused": "strict"}, parts=("api",)) as s:
+            assert s.ctl("queue", "check", "--topic", "seckill-probe").returncode == 0
+            s.api.terminate()
+            wrong = f"{s.dir}/wrong.secret"
+            with open(wrong, "w", encoding="ascii") as f:
+                f.write("not-the-secret\n")
+            s.api.settings["rocketmq.secret_key_file"] = wrong
+            s.api.ready = lambda: listening(s.api)
+            s.api.start()
+            wait_for("the start to say what is wrong",
+                     lambda: any("refuses us" in (line["why"] or "") for line in s.api.logged("waiting for the queue")))
+            # a readiness result is used for a moment
+            wait_for("readiness to say it", lambda: b"refuses us" in s.api.get("/readyz").body)
+            assert s.api.get("/readyz").status == 503
+            assert s.api.get("/startupz").status == 503
+            done = s.ctl(f"--rocketmq.secret_key_file={wrong}", "queue", "check", check=False)
+            assert done.returncode == 1 and "refuses us" in done.stderr
+            assert "not-the-secret" not in s.api.log() + done.stderr
