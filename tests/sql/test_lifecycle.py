@@ -156,6 +156,8 @@ def test_given_up_after_a_long_wait(life):
     assert sorted(life.sweep()) == [("ORDER_CANCEL_REQUESTED", life.cancel_id(m), True), ("ORDER_PAY_REQUESTED", p.message, True)]
     for fresh in (True, False):
         assert life.cancel(m, give_up=True)[:3] == ("NOTHING", "NO_OUTCOME", fresh)
+    assert life.pay(p).result == "PARKED", "that a command ended is no outcome"
+    for fresh in (True, False):
         assert life.pay(p, give_up=True)[:3] == ("REFUNDED", "NO_OUTCOME", fresh)
     assert life.refund(p) == ("REFUNDED", "NO_OUTCOME")
     assert life.place([m])[0].outcome == CREATED  # after all: unpaid, it expires
