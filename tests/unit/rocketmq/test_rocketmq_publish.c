@@ -246,7 +246,11 @@ static void nobody_there(void **state)
 {
     struct world *w = *state;
     struct queue *q = test_queue_ready(w->l, w->a.target, NULL);
+    UNTIL(w->l, w->a.settings == 1);
+    uint64_t before = test_metric("seckill_mq_telemetry_reopened_total", NULL);
     fake_proxy_stop(&w->a);
+    /* What is sent until the loss is noticed is unknown. */
+    UNTIL(w->l, test_metric("seckill_mq_telemetry_reopened_total", NULL) > before);
     /* Certainly not done: there was nobody to do it. */
     int rc = test_publish_run(w->l, q, 1, 200 * MS);
     assert_true(rc && !err_is_unknown(rc));
