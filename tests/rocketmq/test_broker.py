@@ -1,4 +1,7 @@
 """The private broker is one: what is confirmed stays, what is dead is kept, and an official client gets what it sent."""
+import socket
+import ssl
+
 import pytest
 
 from private_rocketmq import Refused
@@ -33,6 +36,17 @@ def test_lag_and_age(mq, oracle):
     wait_for("a greater age", lambda: mq.oldest_ms("late-g", "late") > first)
     assert len(oracle.consume("late", "late-g", 3)) == 3
     wait_for("nothing left", lambda: mq.lag("late-g", "late") == 0 and mq.oldest_ms("late-g", "late") == 0)
+
+
+def test_tls_is_on_the_same_port(mq):
+    context = ssl.create_default_context(cafile=mq.ca_file)
+    context.set_alpn_protocols(["h2"])
+    host, port = mq.endpoints.split(":")
+    for name in ("localhost", host):
+        with context.wrap_socket(socket.create_connection((host, int(port))), server_hostname=name) as connection:
+            assert (connection.version(), connection.selected_alpn_protocol()) == ("TLSv1.3", "h2")
+    with pytest.raises(ssl.SSLCertVerificationError):
+        context.wrap_socket(socket.create_connection((host, int(port))), server_hostname="elsewhere")
 
 
 def test_what_is_not_made_is_not_there(mq):

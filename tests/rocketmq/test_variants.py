@@ -1,16 +1,12 @@
 """The other shapes: with users, and with the broker in a process of its own; the older version with --full."""
-import os
-
 import pytest
 
 from oracle import Oracle
-from private_rocketmq import PrivateRocketmq, Refused
+from private_rocketmq import VERSIONS, PrivateRocketmq, Refused
 from services import wait_for
 
-OLDER = [pytest.param("5.3.3", marks=pytest.mark.skipif(not os.environ.get("SECKILL_FULL"), reason="scripts/test --full"))]
 
-
-@pytest.mark.parametrize("version", ["5.5.0", *OLDER])
+@pytest.mark.parametrize("version", VERSIONS)
 def test_users(version):
     with PrivateRocketmq(version=version, auth=True, fast=True) as mq:
         message, = Oracle(mq).produce(mq.default_topic, [{"body": "x"}])
@@ -35,9 +31,11 @@ def test_users(version):
         with pytest.raises(Refused) as e:
             mq.send("not-ours", "x", **ours)
         assert e.value.code == 40100
+        mq.user("theirs", "their-secret", "Topic:not-ours")
+        assert mq.send("not-ours", "x", user="theirs", secret="their-secret")
 
 
-@pytest.mark.parametrize("version", ["5.5.0", *OLDER])
+@pytest.mark.parametrize("version", VERSIONS)
 def test_a_broker_of_its_own(version):
     with PrivateRocketmq(version=version, cluster=True, fast=True) as mq:
         oracle = Oracle(mq)
@@ -53,7 +51,7 @@ def test_a_broker_of_its_own(version):
         assert message in [m["id"] for m in oracle.consume(mq.default_topic, mq.default_group, 1)]
 
 
-@pytest.mark.parametrize("version", ["5.5.0", *OLDER])
+@pytest.mark.parametrize("version", VERSIONS)
 def test_an_orderly_restart(version):
     with PrivateRocketmq(version=version) as mq:
         ids = {mq.send(mq.default_topic, str(i)) for i in range(5)}

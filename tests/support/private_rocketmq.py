@@ -21,6 +21,7 @@ from services import SOURCE, Server, wait_for
 
 SCRIPT = f"{SOURCE}/scripts/rocketmq"
 WIRE = f"{SOURCE}/scripts/rocketmq-wire"
+VERSIONS = ["5.5.0", "5.3.3"] if os.environ.get("SECKILL_FULL") else ["5.5.0"]
 START_S = 120  # on a machine with much else to do
 
 
@@ -67,7 +68,7 @@ class PrivateRocketmq:
     dir/root.secret. fast: leases from 1 s, long polls from 500 ms. TLS is on the same port, ca_file tells whom to trust.
     topics, groups: as scripts/rocketmq has them. broker, proxy: lines of broker.conf, members of rmq-proxy.json."""
 
-    def __init__(self, version="5.5.0", cluster=False, auth=False, fast=False, topics=(), groups=(), broker=None, proxy=None):
+    def __init__(self, version=VERSIONS[0], cluster=False, auth=False, fast=False, topics=(), groups=(), broker=None, proxy=None):
         self.dir = tempfile.mkdtemp(prefix="sk-rocketmq-", dir="/tmp")
         self.auth, self.cluster = auth, cluster
         self.options = ["--version", version, *(["--cluster"] if cluster else []), *(["--auth"] if auth else []),
@@ -184,6 +185,14 @@ class PrivateRocketmq:
     def group(self, *specs):
         """NAME[:RETRIES]"""
         self.script("group", *specs)
+
+    def user(self, name, secret, *resources):
+        """With auth: one who may publish to and receive from these (Topic:T, Group:G)."""
+        self.remoting(3001, json.dumps({"username": name, "password": secret, "userType": "Normal"}), username=name)
+        entries = [{"resource": r, "actions": ["Pub", "Sub", "Get"], "decision": "Allow"} for r in resources]
+        if entries:
+            self.remoting(3006, json.dumps({"subject": f"User:{name}", "policies": [{"policyType": "Custom", "entries": entries}]}),
+                          subject=f"User:{name}")
 
     def wire(self, *args, user="root", secret=None, timeout_s=20):
         env = dict(os.environ, SECKILL_WIRE_TIMEOUT=str(timeout_s))
