@@ -142,7 +142,7 @@ int backlog_waiting(struct str body, const char *topic, int64_t *waiting)
  * is); then the oldest message of the queue, if it has any, is the one. */
 static int64_t delay_in(struct remoting_json *j)
 {
-    int64_t delay = 0, oldest = -1, newest = -1;
+    int64_t delay = 0, oldest = -2, newest = -2;
     bool told = false;
     remoting_json_enter(j, '{');
     for (int n = 0; remoting_json_more(j, '}', n); n++) {
@@ -162,6 +162,8 @@ static int64_t delay_in(struct remoting_json *j)
         j->bad = true;
     if (delay <= AGE_MAX_MS)
         return delay;
+    if (oldest < -1 || newest < -1)
+        j->bad = true; /* not told: unknown, not empty */
     return newest < 0 ? 0 : delay - oldest;
 }
 

@@ -287,7 +287,8 @@ void rmq_queue_receive(struct queue *q, struct queue_receive *r)
     list_init(&r->messages);
     r->n = 0;
     list_push_back(&c->receives, &x->link);
-    sched_set(loop_sched(c->mq->loop), &x->timer, r->op.deadline_us);
+    x->canceled = c->closing;
+    sched_set(loop_sched(c->mq->loop), &x->timer, c->closing ? 0 : r->op.deadline_us);
     rmq_receive_pump_later(c);
 }
 
@@ -331,10 +332,14 @@ void rmq_receive_init(struct rmq_consumer *c)
 
 void rmq_receive_end(struct rmq_consumer *c)
 {
-    struct receiving *x;
+    struct list all;
     loop_defer_cancel(&c->pump);
     sched_clear(loop_sched(c->mq->loop), &c->tick);
     sched_clear(loop_sched(c->mq->loop), &c->linger);
-    while ((x = first(c)))
+    list_init(&all);
+    list_splice_back(&all, &c->receives);
+    while (!list_empty(&all)) {
+        struct receiving *x = container_of(all.next, struct receiving, link);
         complete(x, x->r->n ? 0 : ERR_CANCELED);
+    }
 }
