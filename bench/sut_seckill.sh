@@ -2,7 +2,7 @@
 # shellcheck shell=bash disable=SC2034,SC2154
 
 SECKILL_ROOT=${SECKILL_ROOT:?the checkout}
-SECKILL_BIN=$SECKILL_ROOT/build/release/bin
+SECKILL_BIN=${SECKILL_BIN:-$SECKILL_ROOT/build/release/bin}
 
 # hint = local refusals on; the number after the colon is how many loops (one core is "pinned").
 HINT_VARIANTS=${HINT_VARIANTS-hint}
