@@ -1,8 +1,10 @@
-"""A queue that is not the store's and says no: what the buyer is told, what becomes of the unit, what readiness says.
-No broker is needed for that: nobody listens at its address. Rules 1, 8, 13, 14."""
+"""A queue that is not the store's and says no: what the buyer is told, what becomes of the unit, what readiness and the
+start say. No broker is needed for that: nobody listens at its address, or somebody who denies. Rules 1, 8, 13, 14."""
 import json
 import signal
 import socket
+import struct
+import threading
 
 import pytest
 
@@ -19,8 +21,53 @@ def free_port():
         return s.getsockname()[1]
 
 
+class Denying:
+    """A gRPC server that answers each call with UNAUTHENTICATED."""
+
+    def __enter__(self):
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.endpoint = "127.0.0.1:%d" % self.socket.getsockname()[1]
+        threading.Thread(target=self.serve, daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        self.socket.shutdown(socket.SHUT_RDWR)  # ends accept
+        self.socket.close()
+
+    def serve(self):
+        while True:
+            try:
+                connection = self.socket.accept()[0]
+            except OSError:
+                return
+            threading.Thread(target=self.talk, args=[connection], daemon=True).start()
+
+    @staticmethod
+    def talk(connection):
+        def frame(kind, flags, stream, payload=b""):
+            connection.sendall(struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream) + payload)
+
+        def literal(name, value):  # HPACK: not indexed, no Huffman code
+            return b"\0" + bytes([len(name)]) + name + bytes([len(value)]) + value
+
+        denied = b"\x88" + literal(b"content-type", b"application/grpc") + literal(b"grpc-status", b"16")
+        with connection, connection.makefile("rb") as f:
+            try:
+                f.read(24)
+                frame(4, 0, 0)
+                while head := f.read(9):
+                    n, kind, flags, stream = int.from_bytes(head[:3], "big"), *struct.unpack(">BBI", head[3:])
+                    f.read(n)
+                    if kind == 4 and not flags & 1:  # SETTINGS
+                        frame(4, 1, 0)
+                    elif kind == 1:  # HEADERS: the answer is a trailer only
+                        frame(1, 4 | 1, stream, denied)
+            except (OSError, struct.error):
+                pass
+
+
 class Refused(System):
-    """Only seckill-api, which never becomes started: it waits for its queue. It serves all the same."""
+    """Only seckill-api, which waits for its queue with being started. It serves all the same."""
 
     def __init__(self, mode, endpoint=None, **settings):
         super().__init__(parts=("api",), settings={
@@ -63,9 +110,28 @@ def test_recover_goes_on_selling():
         replay = s.buy(item, 7, KEY)
         assert replay.status == 202 and replay.headers["idempotent-replayed"] == "true"
         assert s.queue_check() == (200, {"failed": [], "degraded": ["queue"]})
-        assert s.api.get("/startupz").status == 503
-        wait_for("the start to say what it waits for", lambda: s.api.logged("waiting for the queue"))
         assert s.api.metric('seckill_reservation_publish_total{result="refused"}') == 1
+
+
+def test_a_start_in_recover_waits_for_an_unreachable_queue_only_so_long():
+    """Restarted while the broker is away an instance sells; whoever started it must not take it for dead."""
+    with Refused("recover") as s:
+        s.item(stock=1)
+        wait_for("the start", lambda: s.api.get("/startupz").status == 200)
+        waiting, (going,) = s.api.logged("waiting for the queue"), s.api.logged("starting without the queue")
+        assert waiting and "no proxy tells a route" in going["why"]
+        assert s.queue_check() == (200, {"failed": [], "degraded": ["queue"]})
+
+
+@pytest.mark.parametrize("mode,denies", [("recover", True), ("strict", False)])
+def test_a_start_waits_as_long_as_it_has_to(mode, denies):
+    """For what somebody has to put right; and in `strict`, which sells nothing without the queue, in any case."""
+    with Denying() as nobody, Refused(mode, nobody.endpoint if denies else None) as s:
+        # Said each 5 s: the fourth time is later than an unreachable queue is waited for in `recover`.
+        waiting = wait_for("the start to wait", lambda: (w := s.api.logged("waiting for the queue"))[3:] and w, 60)
+        assert ("refuses us" if denies else "no proxy tells a route") in waiting[-1]["why"]
+        assert s.api.get("/startupz").status == 503
+        assert not s.api.logged("starting without the queue")
 
 
 def test_strict_gives_the_unit_back():

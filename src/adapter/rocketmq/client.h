@@ -133,12 +133,12 @@ static inline int64_t rmq_timestamp_ms(const Rmq__Timestamp *t) /* 0: none */
 }
 
 /* --- the whole adapter of one loop --- */
-enum rmq_complaint {
-    RMQ_SAYS_UNREACHABLE, /* no configured proxy answers */
-    RMQ_SAYS_DENIED,
-    RMQ_SAYS_NO_TOPIC,
-    RMQ_SAYS_NO_GROUP,
-    RMQ_COMPLAINTS
+enum rmq_complaint { /* the weightiest first: that is what is told */
+                     RMQ_SAYS_DENIED,
+                     RMQ_SAYS_NO_TOPIC,
+                     RMQ_SAYS_NO_GROUP,
+                     RMQ_SAYS_UNREACHABLE, /* no configured proxy answers: may pass by itself */
+                     RMQ_COMPLAINTS
 };
 
 struct rmq_metrics {

@@ -101,15 +101,32 @@ void rmq_session_heed(struct rmq_session *s, struct rmq_channel *ch, const struc
     }
 }
 
-const char *rocketmq_queue_complaint(const struct queue *q)
+/* The weightiest of all sessions; RMQ_COMPLAINTS: none. */
+static enum rmq_complaint weightiest(const struct queue *q, const char **text)
 {
     const struct rocketmq *mq = rmq_of_const(q);
+    *text = NULL;
     for (int what = 0; what < RMQ_COMPLAINTS; what++) {
         list_for_each (l, &mq->sessions) {
             const struct rmq_session *s = container_of(l, struct rmq_session, link);
-            if (s->said[what].set)
-                return s->said[what].text;
+            if (s->said[what].set) {
+                *text = s->said[what].text;
+                return (enum rmq_complaint)what;
+            }
         }
     }
-    return NULL;
+    return RMQ_COMPLAINTS;
+}
+
+const char *rocketmq_queue_complaint(const struct queue *q)
+{
+    const char *text;
+    weightiest(q, &text);
+    return text;
+}
+
+bool rocketmq_queue_complaint_lasts(const struct queue *q)
+{
+    const char *text;
+    return weightiest(q, &text) < RMQ_SAYS_UNREACHABLE;
 }

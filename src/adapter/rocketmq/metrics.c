@@ -53,8 +53,8 @@ void rmq_metrics_init(struct rmq_metrics *m)
                                     "answers that cannot be decoded", NULL);
     metric_gauge_add(m->waiting, 0);
     metric_gauge_add(m->isolated, 0);
-    m->complaints[RMQ_SAYS_UNREACHABLE] = complaint("unreachable");
     m->complaints[RMQ_SAYS_DENIED] = complaint("denied");
     m->complaints[RMQ_SAYS_NO_TOPIC] = complaint("topic");
     m->complaints[RMQ_SAYS_NO_GROUP] = complaint("group");
+    m->complaints[RMQ_SAYS_UNREACHABLE] = complaint("unreachable");
 }

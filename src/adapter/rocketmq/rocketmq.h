@@ -44,3 +44,6 @@ bool rocketmq_queue_ready(const struct queue *q);
 /* What is wrong now, for people: credentials refused; topic missing, with the command that creates
  * it; …; NULL: nothing. Valid until the next turn of the loop. */
 const char *rocketmq_queue_complaint(const struct queue *q);
+/* It stays until somebody puts it right; proxies that cannot be reached may come back by
+ * themselves. */
+bool rocketmq_queue_complaint_lasts(const struct queue *q);

@@ -18,7 +18,7 @@ static bool has_ids(const struct control *c)
 static bool is_started(struct lifecycle *l)
 {
     struct control *c = of_life(l);
-    return has_ids(c) && redis_stock_ready(c->stock) && queue_watch_ready(&c->queue);
+    return has_ids(c) && redis_stock_ready(c->stock) && queue_watch_lets_start(&c->queue);
 }
 
 static void begin_drain(struct lifecycle *l)

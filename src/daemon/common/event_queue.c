@@ -110,6 +110,11 @@ const char *event_queue_complaint(const struct event_queue *q)
     return NULL;
 }
 
+bool event_queue_complaint_lasts(const struct event_queue *q)
+{
+    return q->port && q->kind == SETTINGS_QUEUE_ROCKETMQ && rocketmq_queue_complaint_lasts(q->port);
+}
+
 void event_queue_log_waiting(struct event_queue_wait *w, int64_t now_us, const char *why)
 {
     if (!w->next_us)

@@ -49,3 +49,5 @@ void event_queue_log_waiting(struct event_queue_wait *w, int64_t now_us, const c
 /* What is wrong now, for people, with what mends it; NULL: nothing. Valid until the next turn of
  * the loop. */
 const char *event_queue_complaint(const struct event_queue *q);
+/* It stays until somebody puts it right (credentials, a topic), unlike a broker that is away. */
+bool event_queue_complaint_lasts(const struct event_queue *q);

@@ -209,6 +209,7 @@ static void nobody_tells_a_route(void **state)
     assert_int_equal(test_publish_run(w->l, q, 1, SECONDS), ERR_UNAVAIL);
     UNTIL(w->l, rocketmq_queue_complaint(q));
     assert_non_null(strstr(rocketmq_queue_complaint(q), "no proxy tells a route"));
+    assert_false(rocketmq_queue_complaint_lasts(q)); /* they may come back */
     assert_int_equal(test_metric("seckill_mq_complaints", "kind=\"unreachable\""), 1);
     fake_proxy_again(&w->b);
     UNTIL(w->l, rocketmq_queue_ready(q));
@@ -229,10 +230,12 @@ static void topic_is_missing(void **state)
     assert_non_null(strstr(text, "-t T "));
     assert_non_null(strstr(text, "message.type=NORMAL"));
     assert_false(rocketmq_queue_ready(q));
+    assert_true(rocketmq_queue_complaint_lasts(q));
     assert_int_equal(test_metric("seckill_mq_complaints", "kind=\"topic\""), 1);
     w->a.topic = "T"; /* somebody makes it */
     UNTIL(w->l, rocketmq_queue_ready(q));
     UNTIL(w->l, !rocketmq_queue_complaint(q));
+    assert_false(rocketmq_queue_complaint_lasts(q));
     assert_int_equal(test_metric("seckill_mq_complaints", "kind=\"topic\""), 0);
     rocketmq_queue_free(q);
 }
@@ -264,6 +267,7 @@ static void denied(void **state)
     UNTIL(w->l, rocketmq_queue_complaint(q));
     assert_non_null(strstr(rocketmq_queue_complaint(q), "access key \"ak\""));
     assert_null(strstr(rocketmq_queue_complaint(q), "wrong\"")); /* never the secret */
+    assert_true(rocketmq_queue_complaint_lasts(q));
     assert_int_equal(test_metric("seckill_mq_complaints", "kind=\"denied\""), 1);
     fake_fault(&w->a, RMQ_QUERY_ROUTE, FAULT_NONE, 0, 0);
     UNTIL(w->l, rocketmq_queue_ready(q) && !rocketmq_queue_complaint(q));
@@ -462,6 +466,7 @@ static void group_is_missing(void **state)
     const char *text = rocketmq_queue_complaint(q);
     assert_non_null(strstr(text, "consumer group \"G\""));
     assert_non_null(strstr(text, "mqadmin updateSubGroup"));
+    assert_true(rocketmq_queue_complaint_lasts(q));
     UNTIL(w->l, !rocketmq_queue_complaint(q)); /* it was made, and the next stream settles */
     rmq_session_close(&x.s, in(SECONDS));
     UNTIL(w->l, x.s.closed);
