@@ -69,7 +69,7 @@ static const struct statement statements[] = {
     /* No join: outbox has no index on message_id, and on fresh tables the planner would loop. */
     {PG_AUDIT_I4, "SELECT format('message %s was told %s times', message_id, sum(told)) FROM ("
                   "SELECT message_id, 0 AS told, true AS settled FROM consumer_inbox WHERE " OF_ITEM
-                  " AND status IN ('COMPLETED', 'REJECTED') UNION ALL "
+                  " AND command IS NULL AND status IN ('COMPLETED', 'REJECTED') UNION ALL "
                   "SELECT message_id, 1, false FROM outbox WHERE " OF_ITEM
                   " AND event_type IN ('ORDER_CREATED', 'RESERVATION_SETTLED', "
                   "'RESERVATION_REJECTED')) m GROUP BY message_id "

@@ -599,6 +599,23 @@ def test_each_outcome_of_the_order_function_is_no_fault(copy):
     copy.audit(history=False, rc=0)
 
 
+def test_commands_have_inbox_rows_of_their_own(copy):
+    """Rule 16. What a command came to is told by the order's outbox row, or by none; a message's is told once."""
+    order = copy.orders[5]
+
+    def cancel(user, request, reservation, number):
+        return copy.sql("SELECT result FROM seckill_cancel(1, 2001, ARRAY[gen_random_uuid()], ARRAY[%s]::bigint[], "
+                        "ARRAY[%s]::uuid[], ARRAY[%s]::uuid[], ARRAY[%s]::bigint[], ARRAY['x'::bytea], true)",
+                        user, request, reservation, number)
+
+    assert cancel(*order[1:4], order[0]) == [("CANCELLED",)]
+    assert cancel(*order[1:4], order[0]) == [("ALREADY",)]
+    assert cancel(79, str(uuid.uuid4()), str(uuid.uuid4()), 4711) == [("NOTHING",)]
+    assert copy.sql("SELECT count(*) FROM consumer_inbox WHERE command IS NOT NULL") == [(3,)]
+    told = copy.audit(rc=0)
+    assert (told["counts"]["completed"], told["counts"]["rejected"]) == (STOCK, 0)
+
+
 def test_a_record_that_is_gone_is_no_fault(copy):
     """Rule 5: what PostgreSQL has is told from there."""
     copy.redis.delete(copy.record(copy.orders[0]))
