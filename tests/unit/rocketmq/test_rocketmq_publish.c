@@ -145,7 +145,6 @@ static void outcomes(void **state)
     }
 }
 
-/* Rule 14: unknown first, refused second, and the whole is unknown. */
 static int answers;
 static bool first_unknown_then_refused(struct fake_call *c, struct str request)
 {
@@ -156,6 +155,7 @@ static bool first_unknown_then_refused(struct fake_call *c, struct str request)
     return true;
 }
 
+/* Rule 14: unknown first, refused second, and the whole is unknown. */
 static void unknown_stays_unknown(void **state)
 {
     struct world *w = *state;
