@@ -82,7 +82,7 @@ static int check_files(const struct settings *s, char *err, size_t err_cap)
 {
     char secret[CONF_STRING_MAX];
     int rc = settings_secret_key(s, secret, sizeof(secret), err, err_cap);
-    memset(secret, 0, sizeof(secret));
+    explicit_bzero(secret, sizeof(secret));
     if (rc == 0 && s->rocketmq.ca_file[0])
         rc = check_readable("rocketmq.ca_file", s->rocketmq.ca_file, err, err_cap);
     return rc;
