@@ -83,8 +83,8 @@ static void publisher_turn(struct publisher *p)
         if (x->busy && x->over) {
             x->busy = false;
             if (x->rc == 0) {
+                p->accepted += !p->model->events[x->number].accepted;
                 p->model->events[x->number].accepted = true;
-                p->accepted++;
             } else {
                 p->repeats++;
                 x->again_us = backend_now_us() + 50 * MS;
@@ -106,6 +106,35 @@ static void publisher_turn(struct publisher *p)
     }
 }
 
+/* What recovery does with what was confirmed and never ends (architecture 7): the same ids again.
+ */
+static int publish_lost(struct publisher *p)
+{
+    struct model *m = p->model;
+    int n = 0;
+    for (int i = 1, k = 0; i <= m->n; i++) {
+        const struct model_event *e = &m->events[i];
+        if (!e->accepted || e->effects > 0 || e->quarantined)
+            continue;
+        while (k < PUBLISHES && p->all[k].busy)
+            k++;
+        if (k == PUBLISHES)
+            break;
+        p->all[k].number = i;
+        publish(p, &p->all[k]);
+        n++;
+    }
+    for (int i = 0; i < p->next_raw; i++) {
+        char body[32];
+        snprintf(body, sizeof body, "no event %d", i);
+        if (m->raw[i])
+            continue;
+        backend_append(m->items[0], str_of(body), NULL);
+        n++;
+    }
+    return n;
+}
+
 /* --- the run --- */
 
 struct run {
@@ -121,6 +150,8 @@ struct run {
         int rc;
         int64_t next_us;
     } lag;
+    int recovered; /* published again because they were lost */
+    int64_t recovered_us;
     int64_t heals_us; /* by then there were enough faults */
     int lags, lags_unknown;
     int n_empty; /* answers that said so, in a row */
@@ -162,10 +193,27 @@ static void watch(struct run *r)
     r->publisher.q->ops->lag(r->publisher.q, &r->lag.l);
 }
 
+static int64_t last_brought_us(const struct run *r);
+
+/* Nothing came for so long that nothing is under way any more, and yet there are some without an
+ * end. */
+static void recover(struct run *r)
+{
+    int64_t last = last_brought_us(r), now = backend_now_us();
+    last = last > r->recovered_us ? last : r->recovered_us;
+    if (!backend_traits.loses_with_the_dead || r->model.unended == 0 ||
+        r->publisher.accepted < r->model.n ||
+        now - last < 2 * (backend_lease_us + backend_traits.redelivery_slack_us))
+        return;
+    r->recovered_us = now;
+    r->recovered += publish_lost(&r->publisher);
+}
+
 static void turn(struct run *r)
 {
     woken = false;
     publisher_turn(&r->publisher);
+    recover(r);
     for (int i = 0; i < CONSUMERS; i++)
         consumer_turn(&r->consumers[i]);
     watch(r);
@@ -300,6 +348,9 @@ static void under_faults(void **state)
     assert_true(c->kills > 0 && c->acks_unsent > 0 && c->acks_unheard > 0);
     assert_true(c->extensions > 0 && r.model.duplicates > 0);
     assert_true(c->extensions_failed > 0 || !backend_virtual);
+    if (backend_traits.loses_with_the_dead)
+        print_message("lost with a dead consumer, and published again: %d\n", r.recovered);
+    assert_true(r.recovered <= c->kills);
     assert_true(r.model.dead > 0 || !backend_traits.dead_after || backend_traits.dead_after > 4);
     run_deinit(&r);
 }

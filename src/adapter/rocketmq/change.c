@@ -1,11 +1,16 @@
 /* ChangeInvisibleDuration: extend makes the lease a whole one again, later a short one. The answer
  * brings a new handle, and the old one must not be used any more (it would be taken, and open a
  * second lease): so after an answer that leaves it open whether there is a new one, the message
- * counts as lost. RMQ_CHANGES at a time, the others wait within their deadlines. */
+ * counts as lost. RMQ_CHANGES at a time, the others wait within their deadlines.
+ *
+ * Never within the millisecond of the pop: the broker names its checkpoints by that, and would take
+ * the end of the first for the end of both. The message would be gone (seen with 5.5.0). */
 #include "adapter/rocketmq/inner.h"
 
 #include "base/err.h"
 #include <stdlib.h>
+
+#define SETTLE_US 5000
 
 struct rmq_change {
     struct rmq_call call;
@@ -108,6 +113,12 @@ void rmq_change_add(struct rmq_step *s)
 void rmq_change_flush(struct rmq_consumer *c)
 {
     while (!list_empty(&c->changes) && !list_empty(&c->idle_changes)) {
+        const struct rmq_step *s = container_of(c->changes.next, struct rmq_step, queued);
+        int64_t at = s->slot->received_us + SETTLE_US;
+        if (at > rmq_consumer_now(c)) {
+            sched_set(loop_sched(c->mq->loop), &c->change_timer, at);
+            return;
+        }
         struct rmq_change *x =
             container_of(list_pop_front(&c->idle_changes), struct rmq_change, link);
         x->step = container_of(list_pop_front(&c->changes), struct rmq_step, queued);
@@ -115,8 +126,14 @@ void rmq_change_flush(struct rmq_consumer *c)
     }
 }
 
+static void on_settled(struct timer *t)
+{
+    rmq_change_flush(container_of(t, struct rmq_consumer, change_timer));
+}
+
 int rmq_change_init(struct rmq_consumer *c)
 {
+    c->change_timer.on_fire = on_settled;
     list_init(&c->changes);
     list_init(&c->idle_changes);
     c->change_pool = calloc(RMQ_CHANGES, sizeof *c->change_pool);
@@ -136,5 +153,6 @@ int rmq_change_init(struct rmq_consumer *c)
 
 void rmq_change_deinit(struct rmq_consumer *c)
 {
+    sched_clear(loop_sched(c->mq->loop), &c->change_timer);
     free(c->change_pool);
 }

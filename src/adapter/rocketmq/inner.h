@@ -52,6 +52,7 @@ struct rmq_slot {
     bool released; /* free as soon as its steps are over */
     struct rmq_message again; /* what to publish again; its strings are in text */
     size_t text_used;
+    int64_t received_us;
     char handle[RMQ_HANDLE_MAX]; /* the one; zero-terminated */
     char text[RMQ_TEXT_MAX];
     char body[RMQ_BODY_KEPT];
@@ -144,6 +145,7 @@ struct rmq_consumer {
     struct loop_flush flush; /* sends the acks and changes of this turn */
     struct list idle_acks;   /* struct rmq_ack */
     struct list changes;     /* struct rmq_step.queued */
+    struct timer change_timer;
     struct rmq_change *change_pool;
     struct list idle_changes;
 

@@ -144,6 +144,7 @@ static void fill(struct rmq_slot *slot, const Rmq__Message *message, int64_t lea
     const Rmq__SystemProperties *sp = message->system_properties;
     struct rmq_consumer *c = slot->from->source->c;
     slot->hold = RMQ_HELD;
+    slot->received_us = rmq_consumer_now(c);
     slot->altered = slot->released = false;
     slot->m = (struct queue_message){
         .deliveries =
