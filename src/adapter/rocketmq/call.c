@@ -63,7 +63,6 @@ static void on_message(struct h2grpc_call *h2, struct str bytes)
         return;
     }
     mq->arena_busy = true;
-    c->messages++;
     const char *text;
     int code = rmq_method_status(c->method, m, &text);
     if (code) {
@@ -140,9 +139,8 @@ void rmq_call_start_packed(struct rmq_call *c, struct rmq_session *s, struct rmq
     c->method = m;
     c->busy = true;
     c->canceled = c->bad = false;
-    c->code = c->messages = 0;
+    c->code = 0;
     c->text[0] = '\0';
-    c->started_us = rmq_now_us(s->mq);
     make_headers(c);
     c->h2.path = rmq_method_info(m)->path;
     c->h2.request = (struct str){c->buf, n};

@@ -59,8 +59,9 @@ static struct rmq_channel *place(struct rocketmq *mq)
     if (mq->n_channels < RMQ_CHANNELS_MAX)
         return &mq->channels[mq->n_channels];
     for (int i = 0; i < mq->n_channels; i++) {
-        if (mq->channels[i].calls == 0 && !needed(mq, &mq->channels[i]))
-            return &mq->channels[i];
+        struct rmq_channel *ch = &mq->channels[i];
+        if (ch->calls == 0 && ch->named != mq->readings && !needed(mq, ch))
+            return ch;
     }
     return NULL;
 }
@@ -113,7 +114,11 @@ struct rmq_channel *rmq_channel_get(struct rocketmq *mq, const char *host, int p
         return NULL;
     struct str target = mapped(mq->c.endpoint_map, (struct str){told, (size_t)n});
     struct rmq_channel *ch = find(mq, target);
-    return ch || mq->ending ? ch : make(mq, target);
+    if (!ch && !mq->ending)
+        ch = make(mq, target);
+    if (ch)
+        ch->named = mq->readings;
+    return ch;
 }
 
 void rmq_channel_failed(struct rmq_channel *ch, const char *why)

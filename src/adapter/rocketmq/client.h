@@ -44,11 +44,13 @@ struct rmq_channel {
     int calls;                   /* under way, streams included */
     int sends;                   /* SendMessage of these: at most config.max_sends */
     int64_t reconnect_after_us;  /* given up on heartbeats' word not before */
+    unsigned named;              /* the last reading of a route that told it */
 };
 
 /* The channel of an address that a route or the configuration tells; made on first sight. NULL: all
- * RMQ_CHANNELS_MAX are in use, or it is no address (logged). A channel that is in no route and has
- * no call under way may be turned to another address then; the memory stays to the end. */
+ * RMQ_CHANNELS_MAX are in use, or it is no address (logged). A channel that is in no route, has no
+ * call under way and was not told in this reading of a route (rocketmq.readings) may be turned to
+ * another address then; the memory stays to the end. */
 struct rmq_channel *rmq_channel_get(struct rocketmq *mq, const char *host, int port);
 /* A call's end says whether the proxy is alive. Each that is lost isolates it; only heartbeats and
  * routes take it back, so that a proxy which answers some calls and not others is not sent to and
@@ -86,9 +88,8 @@ struct rmq_call {
     struct rmq_channel *channel;
     enum rmq_method method;
     bool busy, canceled, bad; /* bad: an answer that cannot be decoded */
-    int code, messages;
+    int code;
     char text[160];
-    int64_t started_us;
     char request_id[40], date[20], authorization[RMQ_AUTHORIZATION_MAX];
     struct h2grpc_header headers[RMQ_HEADERS];
 };
@@ -158,6 +159,7 @@ struct rocketmq {
 
     struct rmq_channel channels[RMQ_CHANNELS_MAX];
     int n_channels;
+    unsigned readings;                            /* of routes */
     struct rmq_channel *access[RMQ_CHANNELS_MAX]; /* the configured proxies: routes are asked there
                                                    */
     int n_access;

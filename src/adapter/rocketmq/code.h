@@ -6,10 +6,8 @@
 
 enum { /* the codes that are told apart by more than their class */
        RMQ_CODE_OK = 20000,
-       RMQ_CODE_MIXED = 30000,
-       RMQ_CODE_NO_SETTINGS = 40015,
-       RMQ_CODE_NOT_IMPLEMENTED = 50100,
        RMQ_CODE_INTERNAL = 50001, /* of a receive also: our settings are not known there */
+       RMQ_CODE_NOT_IMPLEMENTED = 50100,
 };
 
 enum rmq_class {

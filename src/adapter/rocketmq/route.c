@@ -45,6 +45,7 @@ static bool may(const Rmq__MessageQueue *q, Rmq__Permission what)
 bool rmq_route_read(struct rocketmq *mq, const Rmq__QueryRouteResponse *r, struct rmq_route *out)
 {
     out->n = 0;
+    mq->readings++;
     for (size_t i = 0; i < r->n_message_queues; i++) {
         const Rmq__MessageQueue *q = r->message_queues[i];
         if (!q->broker || !q->broker->name || !q->broker->endpoints || q->broker->id != 0)

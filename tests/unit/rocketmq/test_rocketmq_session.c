@@ -1,6 +1,7 @@
 /* Routes, settings, heartbeats, complaints and the goodbye, against a proxy that misbehaves. */
 #include "rocketmq_test.h"
 
+#include "adapter/rocketmq/route.h"
 #include "adapter/rocketmq/session.h"
 #include "base/err.h"
 #include <stdio.h>
@@ -345,6 +346,43 @@ static void addresses_wander(void **state)
     rocketmq_queue_free(q);
 }
 
+/* All channels are in use, and a route tells two new addresses: each gets one of those that nobody
+ * needs, not both the same. */
+static void one_route_tells_several(void **state)
+{
+    struct world *w = *state;
+    struct queue *q = test_queue_ready(w->l, w->a.target, NULL);
+    struct rocketmq *mq = rmq_of(q);
+    struct rmq_route route;
+    Rmq__QueryRouteResponse r = RMQ__QUERY_ROUTE_RESPONSE__INIT;
+    Rmq__MessageQueue queues[2], *list[2];
+    Rmq__Broker brokers[2];
+    Rmq__Endpoints endpoints[2];
+    Rmq__Address addresses[2], *address_list[2];
+    static char names[2][4] = {"b0", "b1"}, host[] = "127.0.0.1";
+    for (int i = 1; i < RMQ_CHANNELS_MAX; i++)
+        assert_non_null(rmq_channel_get(mq, host, i));
+    assert_int_equal(mq->n_channels, RMQ_CHANNELS_MAX);
+    for (int i = 0; i < 2; i++) {
+        rmq__message_queue__init(list[i] = &queues[i]);
+        rmq__broker__init(queues[i].broker = &brokers[i]);
+        rmq__endpoints__init(brokers[i].endpoints = &endpoints[i]);
+        rmq__address__init(address_list[i] = &addresses[i]);
+        brokers[i].name = names[i];
+        endpoints[i].addresses = &address_list[i];
+        endpoints[i].n_addresses = 1;
+        addresses[i].host = host;
+        addresses[i].port = 1001 + i;
+    }
+    r.message_queues = list;
+    r.n_message_queues = 2;
+    assert_true(rmq_route_read(mq, &r, &route));
+    assert_int_equal(route.n, 2);
+    assert_string_equal(route.brokers[0].channels[0]->target, "127.0.0.1:1001");
+    assert_string_equal(route.brokers[1].channels[0]->target, "127.0.0.1:1002");
+    rocketmq_queue_free(q);
+}
+
 /* --- the end --- */
 static void goodbye(void **state)
 {
@@ -495,6 +533,7 @@ int main(void)
         TEST(route_changes),
         TEST(endpoint_map),
         TEST(addresses_wander),
+        TEST(one_route_tells_several),
         TEST(goodbye),
         TEST(goodbye_to_nobody),
         TEST(freed_while_closing),
