@@ -87,8 +87,10 @@ void h2_channel_drain(struct h2grpc *ch, struct h2_link *k)
         return;
     ch->current = NULL;
     ch->draining++;
-    /* A server that sends everybody away at once is not dialled in a circle. */
-    ch->dial_at_us = clock_mono_us() + (was_steady(ch, k->up_us) ? 0 : next_wait_us(ch));
+    /* A server that sends everybody away at once is not dialled in a circle; one that does so after
+     * so many calls (nginx, Envoy) is, however soon these are over. */
+    bool fair = was_steady(ch, k->up_us) || k->answered >= FAIR_CALLS;
+    ch->dial_at_us = clock_mono_us() + (fair ? 0 : next_wait_us(ch));
     if (ch->draining > DRAINING_MAX)
         h2_link_doom(container_of(ch->links.next, struct h2_link, node), "drained for too long");
     h2_channel_want(ch);

@@ -35,11 +35,12 @@ enum {
     /* Received for one stream: header names and values, the answer's and the trailer's. */
     HEADERS_MAX = 16 << 10,
     METADATA_MAX = 24,
-    TEXT_MAX = 1024,          /* of a grpc-message that is kept, still encoded */
-    WRITES_MAX = 1 << 20,     /* of h2grpc_write, unsent */
-    RETRIES_MAX = 3,          /* of a call, after it was certainly not looked at */
-    DRAINING_MAX = 4,         /* links; the oldest is given up for another */
-    STEADY_US = 1000000,      /* up for so long: the next loss starts a new series of waits */
+    TEXT_MAX = 1024,      /* of a grpc-message that is kept, still encoded */
+    WRITES_MAX = 1 << 20, /* of h2grpc_write, unsent */
+    RETRIES_MAX = 3,      /* of a call, after it was certainly not looked at */
+    DRAINING_MAX = 4,     /* links; the oldest is given up for another */
+    FAIR_CALLS = 8,       /* answered by a connection before its GOAWAY: dialled again at once */
+    STEADY_US = 1000000,  /* up for so long: the next loss starts a new series of waits */
     OUT_SOFT_MAX = 256 << 10, /* not yet taken by the kernel: no further frames are made */
     OUT_MAX = 2 << 20,
 };
@@ -80,6 +81,7 @@ struct h2_link {
     size_t out_at;
     uint64_t queued, taken; /* bytes that came into `out`, and that the kernel took, ever */
     struct list streams;
+    int answered;                    /* streams that the server ended */
     int open;                        /* streams that count against the server's limit */
     struct h2grpc_stream *submitted; /* its HEADERS are not in `out` yet */
     int64_t up_us;

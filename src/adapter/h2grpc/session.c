@@ -36,6 +36,7 @@ static void spoiled(struct h2grpc_stream *s, int status, struct str why)
 /* The server's side ended. Its word counts only if it is a gRPC answer as a whole. */
 static void ended(struct h2grpc_stream *s)
 {
+    s->on->answered++;
     if (!s->sent_all)
         let_go(s, NGHTTP2_NO_ERROR); /* it does not want the rest */
     else

@@ -574,6 +574,29 @@ static void goaway_under_load_ends_each_call_once(void **state)
     free(t);
 }
 
+/* As nginx and Envoy do: a connection lasts for so many calls, however soon they are over. */
+static void answer_ten(struct h2_conn *c, int32_t id)
+{
+    h2_say_ok(c, id);
+    if (id == 19)
+        h2_say_goaway(c, id, 0);
+}
+
+static void goaway_after_ten_calls_costs_no_wait(void **state)
+{
+    (void)state;
+    begin_with(
+        (struct h2grpc_config){.backoff_min_us = 60 * SECONDS, .backoff_max_us = 60 * SECONDS});
+    server.on_end = answer_ten;
+    for (int i = 0; i < 60; i++) {
+        struct test_call t;
+        start(&t);
+        UNTIL(loop, t.ends);
+        assert_int_equal(t.end.rc, 0);
+    }
+    assert_int_equal(server.accepted, 6);
+}
+
 /* --- bounds --- */
 
 struct due {
@@ -760,6 +783,7 @@ int main(void)
         TEST(goaway_with_the_settings),
         TEST(draining_connections_are_bounded),
         TEST(goaway_under_load_ends_each_call_once),
+        TEST(goaway_after_ten_calls_costs_no_wait),
         TEST(the_servers_limit_of_streams_is_kept),
         TEST(a_limit_of_none_can_be_lifted),
         TEST(our_limit_of_streams_is_kept),
