@@ -418,7 +418,13 @@ void rmq_producer_free(struct rocketmq *mq)
     mq->producer = NULL;
 }
 
+/* A proxy that lost a call and is still connected may only be slow. */
 bool rmq_producer_ready(const struct rocketmq *mq)
 {
-    return mq->producer->n_channels > 0;
+    const struct rmq_producer *d = mq->producer;
+    for (int i = 0; i < d->n_channels; i++) {
+        if (!d->channels[i]->isolated || h2grpc_up(d->channels[i]->h2))
+            return true;
+    }
+    return false;
 }
