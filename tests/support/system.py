@@ -6,6 +6,9 @@ each of which can be killed, stopped and started again.
         answer = s.buy(item, user=7)
         …                                     # leaving it: every item is audited, each program must end with 0 on
                                               # SIGTERM, and no log may hold a sanitizer's report
+
+On RocketMQ: System(queue=a PrivateRocketmq), or whatever `default_queue` is. The broker may be shared: each System has a
+topic and groups of its own there, so that it finds nothing of another's.
 """
 import functools
 import itertools
@@ -22,6 +25,8 @@ import uuid
 import jwt
 
 import client
+from oracle import Oracle
+from private_rocketmq import Refused
 from services import SOURCE, PrivatePostgres, PrivateRedis, Server, wait_for
 
 BIN = os.environ.get("SECKILL_BIN_DIR") or f"{SOURCE}/build/dev/bin"
@@ -34,9 +39,14 @@ PROGRAMS = {"api": "seckill-api", "worker": "order-worker", "query": "query-api"
 REPORTS = ("ERROR: AddressSanitizer", "ERROR: LeakSanitizer", "WARNING: ThreadSanitizer", "runtime error:", "panic")
 PARTS = tuple(PROGRAMS)
 
+default_queue = None  # of a System that is not told: a PrivateRocketmq; None: Redis Streams
+_names = itertools.count(1)
+
 # Under sanitizers, beside other work, on two cores, the product's budgets are not what is tested.
 PATIENT = {"api.submit_timeout": "5s", "api.hold_timeout": "2s", "api.hold_target": "5s", "query.timeout": "5s",
            "query.pg_timeout": "4s", "redis.reply_timeout": "2s", "redis.slot_timeout": "2s", "redis.stall_timeout": "5s"}
+# As far as a broker started with fast=True lets them go.
+ROCKETMQ = {"rocketmq.lease": "3s", "rocketmq.poll": "1s"}
 
 
 @functools.lru_cache(maxsize=None)
@@ -196,7 +206,10 @@ class Item:
         return {k.decode(): v.decode() for k, v in raw.items()}
 
     def backlog(self):
-        """(not delivered, delivered and not acknowledged)"""
+        """(not delivered, delivered and not acknowledged). RocketMQ: of all items together; what a dead worker held is in
+        neither until it comes back."""
+        if self.system.mq:
+            return self.system.lag(), self.system.in_hand()
         for group in self.system.redis_client.xinfo_groups(self.key("events")):
             return group["lag"], group["pending"]
         return self.system.redis_client.xlen(self.key("events")), 0
@@ -218,8 +231,17 @@ class Item:
                 "trace": {"traceparent": "", "tracestate": ""}, "epoch": 1, "seq": 0, **fields}
         return json.dumps({k: v for k, v in body.items() if v is not None})
 
-    def publish(self, body):
-        return self.system.redis_client.xadd(self.key("events"), {"b": body})
+    def publish(self, *bodies):
+        """Straight to the queue, past seckill-api."""
+        if self.system.mq:
+            return self.system.produce(bodies)
+        return [self.system.redis_client.xadd(self.key("events"), {"b": body}) for body in bodies]
+
+    def published(self, count):
+        """The bodies of the first messages in the queue, acknowledged or not."""
+        if self.system.mq:
+            return [m["body"] for m in self.system.consumed(count)]
+        return [fields[b"b"] for _, fields in self.system.redis_client.xrange(self.key("events"), count=count)]
 
     def audit(self, wait="30s"):
         """Everything must hold. Returns the audit's JSON."""
@@ -238,13 +260,15 @@ class Item:
 
 
 class System:
-    """settings: for all programs ("worker.queue": 16); bin_dir: where they are; redis, pg: settings of the servers."""
+    """settings: for all programs ("worker.queue": 16); bin_dir: where they are; redis, pg: settings of the servers; queue: a
+    PrivateRocketmq; with make_topics the programs find their topic and groups."""
 
     def __init__(self, settings=None, bin_dir=BIN, redis=None, pg=None, parts=PARTS, patient=True,
-                 env=None):
+                 env=None, queue=None, make_topics=True):
         self.dir = tempfile.mkdtemp(prefix="sk-", dir="/tmp")
         self.bin_dir = bin_dir
-        self.settings = {"drain.endpoints": "0s", **(PATIENT if patient else {}), **(settings or {})}
+        self.mq, self._make_topics = queue or default_queue, make_topics
+        self.settings = {"drain.endpoints": "0s", **(PATIENT if patient else {}), **self._rocketmq(), **(settings or {})}
         self.redis = PrivateRedis(**(redis or {}))
         # As much is written for commits as in production, but nothing waits for this machine's disk at a checkpoint.
         self.pg = PrivatePostgres(deadlock_timeout="100ms", checkpoint_timeout="1h", **(pg or {}))
@@ -254,12 +278,18 @@ class System:
         self.order_ids = itertools.count(1 << 40)
         self._activities = itertools.count(1001)
         # A program that the test kills cannot report leaks at its end; the one that ends by itself must.
-        sanitize = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0:exitcode=99",
-                    "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1:exitcode=99"}
+        self.env = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0:exitcode=99",
+                    "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1:exitcode=99", **(env or {})}
+        self.programs = []
         for part in parts:
-            setattr(self, part, Program(self, part, f"{bin_dir}/{PROGRAMS[part]}", {}, {**sanitize, **(env or {})}))
-        self.programs = [getattr(self, part) for part in parts]
+            setattr(self, part, self.program(part))
         self._pg = self._redis = self._pg_starts = None
+
+    def program(self, part, **settings):
+        """One more of them, not started."""
+        made = Program(self, part, f"{self.bin_dir}/{PROGRAMS[part]}", settings, dict(self.env))
+        self.programs.append(made)
+        return made
 
     # --- life ---
 
@@ -295,6 +325,8 @@ class System:
                 f.write(f"{section}:\n")
                 f.writelines(f"  {k.split('.', 1)[1]}: {json.dumps(str(v))}\n" for k, v in settings.items()
                              if k.startswith(section + "."))
+        if self.mq and self._make_topics:
+            self.make_topics()
         self.redis.start()
         self.pg.start()
         for program in self.programs:
@@ -339,6 +371,44 @@ class System:
             if os.path.exists(f"{program.dir}/log"):
                 print(f"--- the end of {program.part}'s log (status {program.status})")
                 print("\n".join(line[:600] for line in program.log().splitlines()[-40:]))
+
+    # --- RocketMQ ---
+
+    def _rocketmq(self):
+        if not self.mq:
+            return {}
+        n = f"{os.getpid()}-{next(_names)}"
+        self.topic, self.group, self.dead_group, self.reader = f"orders-{n}", f"create-{n}", f"dead-{n}", f"reader-{n}"
+        if self.mq.auth:  # ours may use no other
+            self.topic, self.group, self.dead_group = self.mq.default_topic, self.mq.default_group, self.mq.dead_group
+        return {**ROCKETMQ, **self.mq.settings(), "rocketmq.topic": self.topic, "rocketmq.group": self.group,
+                "rocketmq.dead_group": self.dead_group}
+
+    def make_topics(self, retries=16):
+        if not self.mq.auth:
+            self.mq.topic(self.topic, f"%DLQ%{self.group}:NORMAL:1")
+            self.mq.group(f"{self.group}:{retries}", f"{self.dead_group}:1000", f"{self.reader}:1000")
+
+    def lag(self):
+        """Messages that were not handed out yet, those that came back among them."""
+        waiting = self.mq.lag(self.group, self.topic)
+        try:
+            return waiting + self.mq.lag(self.group, f"%RETRY%{self.group}_{self.topic}")
+        except Refused:  # nothing ever came back
+            return waiting
+
+    def in_hand(self):
+        """Of the workers that are alive."""
+        return sum(int(p.metric("seckill_mq_inflight_messages")) for p in self.programs
+                   if p.part == "worker" and p.tether and p.alive())
+
+    def produce(self, bodies, topic=None):
+        """By an official client."""
+        return Oracle(self.mq).produce(topic or self.topic, [{"body": b, "tag": "ORDER_CREATE_REQUESTED"} for b in bodies])
+
+    def consumed(self, count):
+        """What an official client in a group of its own gets."""
+        return Oracle(self.mq).consume(self.topic, self.reader, count)
 
     # --- stores ---
 
