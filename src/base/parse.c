@@ -44,6 +44,33 @@ int parse_i64(struct str s, int64_t min, int64_t max, int64_t *out)
     return 0;
 }
 
+static bool is_host_char(char c)
+{
+    return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' ||
+           c == '-' || c == '_';
+}
+
+int parse_host_port(struct str s, struct str *host, int *port)
+{
+    size_t colon = s.len;
+    while (colon > 0 && s.ptr[colon - 1] != ':')
+        colon--;
+    int64_t v;
+    if (colon < 2 || parse_i64((struct str){s.ptr + colon, s.len - colon}, 1, 65535, &v))
+        return ERR_INVALID;
+    struct str h = {s.ptr, colon - 1};
+    bool brackets = h.len > 2 && h.ptr[0] == '[' && h.ptr[h.len - 1] == ']';
+    if (brackets)
+        h = (struct str){h.ptr + 1, h.len - 2};
+    for (size_t i = 0; i < h.len; i++) {
+        if (!is_host_char(h.ptr[i]) && !(brackets && h.ptr[i] == ':'))
+            return ERR_INVALID;
+    }
+    *host = h;
+    *port = (int)v;
+    return 0;
+}
+
 int parse_bool(struct str s, bool *out)
 {
     if (str_eq(s, STR("true")) || str_eq(s, STR("yes")) || str_eq(s, STR("on")))

@@ -14,6 +14,9 @@ int parse_bool(struct str s, bool *out);
 int parse_duration_us(struct str s, int64_t *out);
 /* "4096" "4KiB" "16MiB" "1GiB". */
 int parse_size(struct str s, int64_t *out);
+/* "host:port", "[::1]:port", port from 1. *host is without brackets: letters, digits and ".-_", in
+ * brackets ':', too. */
+int parse_host_port(struct str s, struct str *host, int *port);
 /* "2026-06-25T12:00:00Z" with optional fraction and optional ±hh:mm; milliseconds since 1970. */
 int parse_time_ms(struct str s, int64_t *out);
 /* Writes "2026-06-25T12:00:00.123Z" (24 bytes, not terminated); returns 24. Years 1970–9999;

@@ -21,11 +21,9 @@ static int wrong(char *err, size_t err_cap, const char *fmt, ...)
 
 static bool is_address(struct str s)
 {
-    size_t colon = s.len;
-    int64_t port;
-    while (colon > 0 && s.ptr[colon - 1] != ':')
-        colon--;
-    return colon > 1 && parse_i64((struct str){s.ptr + colon, s.len - colon}, 1, 65535, &port) == 0;
+    struct str host;
+    int port;
+    return parse_host_port(s, &host, &port) == 0;
 }
 
 /* "host:port[,host:port…]"; pairs: "a=b[,…]" of such. */

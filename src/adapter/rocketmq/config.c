@@ -9,26 +9,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-bool rmq_split_address(struct str address, char *host, size_t cap, int *port)
+static bool split_address(struct str address, char host[RMQ_TARGET_MAX], int *port)
 {
-    size_t colon = address.len;
-    while (colon > 0 && address.ptr[colon - 1] != ':')
-        colon--;
-    int64_t v;
-    if (colon < 2 ||
-        parse_i64((struct str){address.ptr + colon, address.len - colon}, 1, 65535, &v) != 0)
-        return false;
-    *port = (int)v;
-    struct str name = {address.ptr, colon - 1};
-    bool brackets = name.len > 2 && name.ptr[0] == '[' && name.ptr[name.len - 1] == ']';
-    if (brackets)
-        name = (struct str){name.ptr + 1, name.len - 2};
-    for (size_t i = 0; i < name.len; i++) {
-        unsigned char c = (unsigned char)name.ptr[i];
-        if (!(isalnum(c) || c == '.' || c == '-' || c == '_' || (brackets && c == ':')))
-            return false;
-    }
-    return str_copy(host, cap, name);
+    struct str name;
+    return parse_host_port(address, &name, port) == 0 && str_copy(host, RMQ_TARGET_MAX, name);
 }
 
 static Rmq__AddressScheme scheme_of(const char *host)
@@ -51,7 +35,7 @@ static int read_endpoints(struct rocketmq *mq, char *err, size_t err_cap)
         char host[RMQ_TARGET_MAX];
         int port;
         rest = str_split(rest, ',', &one);
-        if (mq->n_access == RMQ_CHANNELS_MAX || !rmq_split_address(one, host, sizeof host, &port)) {
+        if (mq->n_access == RMQ_CHANNELS_MAX || !split_address(one, host, &port)) {
             snprintf(err, err_cap,
                      "rocketmq: endpoint \"" STR_FMT "\" is no host:port, or one of "
                      "more than %d",
@@ -96,8 +80,8 @@ static bool map_fits(const char *map)
         int port;
         rest = str_split(rest, ',', &pair);
         struct str reached = str_split(pair, '=', &told);
-        if (!reached.ptr || !rmq_split_address(told, host, sizeof host, &port) ||
-            !rmq_split_address(reached, host, sizeof host, &port) || reached.len >= RMQ_TARGET_MAX)
+        if (!reached.ptr || !split_address(told, host, &port) ||
+            !split_address(reached, host, &port) || reached.len >= RMQ_TARGET_MAX)
             return false;
     }
     return true;

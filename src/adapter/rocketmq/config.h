@@ -8,5 +8,3 @@
 int rmq_config_init(struct rocketmq *mq, const struct rocketmq_config *c, char *err,
                     size_t err_cap);
 void rmq_config_deinit(struct rocketmq *mq);
-/* "host:port", "[::1]:port": false if it is none. host has its zero. */
-bool rmq_split_address(struct str address, char *host, size_t cap, int *port);

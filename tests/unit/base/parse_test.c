@@ -208,13 +208,38 @@ static void test_clocks(void **state)
     assert_true(clock_cpu_us() >= 0);
 }
 
+static void test_host_port(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *host;
+        int port;
+    } good[] = {{"127.0.0.1:8081", "127.0.0.1", 8081},
+                {"[::1]:9", "::1", 9},
+                {"a-b_c.internal:65535", "a-b_c.internal", 65535}};
+    static const char *const bad[] = {"",      ":1",         "a",    "a:",   "a:0",  "a:65536",
+                                      "a:1x",  "a b:1",      "a:01", "[]:1", "[a:1", "[a]b:1",
+                                      "::1:9", "http://a:1", "é:1",  "a:1 ", "a:-1", "[::1]"};
+    struct str host;
+    int port;
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        assert_int_equal(parse_host_port(str_of(good[i].text), &host, &port), 0);
+        assert_true(str_eq(host, str_of(good[i].host)));
+        assert_int_equal(port, good[i].port);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        if (parse_host_port(str_of(bad[i]), &host, &port) != ERR_INVALID)
+            fail_msg("\"%s\" is taken", bad[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_i64),      cmocka_unit_test(test_bool),
         cmocka_unit_test(test_duration), cmocka_unit_test(test_size),
         cmocka_unit_test(test_time),     cmocka_unit_test(test_format_time),
-        cmocka_unit_test(test_clocks),
+        cmocka_unit_test(test_clocks),   cmocka_unit_test(test_host_port),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

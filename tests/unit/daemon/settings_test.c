@@ -67,7 +67,8 @@ static void test_what_goes_together(void **state)
     check(MQ "rocketmq.endpoints=a:1,b:2,[::1]:3 rocketmq.namesrv=a:9876,b:9876", true, NULL);
     check(MQ "rocketmq.endpoint_map=10.0.0.1:8081=127.0.0.1:9000,b:2=c:3", true, NULL);
     check("queue.kind=rocketmq", false, "rocketmq.endpoints: required");
-    static const char *const no_addresses[] = {"a", ":1", "a:", "a:0", "a:70000", "a:1,", "a:x"};
+    static const char *const no_addresses[] = {"a",    ":1",  "a:",    "a:0",       "a:70000",
+                                               "a:1,", "a:x", "::1:2", "http://a:1"};
     for (size_t i = 0; i < sizeof no_addresses / sizeof no_addresses[0]; i++) {
         char text[256];
         snprintf(text, sizeof text, MQ "rocketmq.endpoints=%s", no_addresses[i]);

@@ -278,22 +278,6 @@ static void choices(void **state)
     assert_null(rmq_choose(all, 0, &turn, NULL, 2));
 }
 
-static void addresses(void **state)
-{
-    (void)state;
-    char host[RMQ_TARGET_MAX];
-    int port;
-    assert_true(rmq_split_address(STR("127.0.0.1:8081"), host, sizeof host, &port));
-    assert_string_equal(host, "127.0.0.1");
-    assert_int_equal(port, 8081);
-    assert_true(rmq_split_address(STR("[::1]:9"), host, sizeof host, &port));
-    assert_string_equal(host, "::1");
-    static const char *const wrong[] = {"",        ":1",   "a",     "a:",    "a:0",
-                                        "a:65536", "a:1x", "a b:1", "::1:9", "http://a:1"};
-    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
-        assert_false(rmq_split_address(str_of(wrong[i]), host, sizeof host, &port));
-}
-
 static void bad_configuration(void **state)
 {
     (void)state;
@@ -356,7 +340,6 @@ int main(void)
         cmocka_unit_test(statuses),
         cmocka_unit_test(receipts),
         cmocka_unit_test(choices),
-        cmocka_unit_test(addresses),
         cmocka_unit_test(bad_configuration),
         cmocka_unit_test(each_metric_is_documented),
     };
