@@ -1,46 +1,14 @@
 /* Every wait × every fault: what the first try meets, what the second one does, and what the buyer
  * is told. Rules 13, 14, 15, 32. */
-#include "reserve_fixture.h"
+#include "reserve_faults.h"
 
 struct row {
     const char *name;
     int64_t units;
-    struct {
-        enum mem_fault_kind kind;
-        int64_t delay;
-    } first, second;
+    struct reserve_fault first, second;
     const char *trace;
     int64_t held; /* units held by the buyer when everything has come to rest */
 };
-
-#define OK_                                                                                        \
-    {                                                                                              \
-        MEM_FAULT_NONE, 0                                                                          \
-    }
-#define NOT_DONE                                                                                   \
-    {                                                                                              \
-        MEM_FAULT_NOT_DONE, 0                                                                      \
-    }
-#define REPLY_LOST                                                                                 \
-    {                                                                                              \
-        MEM_FAULT_REPLY_LOST, 0                                                                    \
-    }
-#define REQUEST_LOST                                                                               \
-    {                                                                                              \
-        MEM_FAULT_REQUEST_LOST, 0                                                                  \
-    }
-#define LATE(ms)                                                                                   \
-    {                                                                                              \
-        MEM_FAULT_REPLY_LATE, (ms)*MS                                                              \
-    }
-#define HELD_BACK(ms)                                                                              \
-    {                                                                                              \
-        MEM_FAULT_HELD_BACK, (ms)*MS                                                               \
-    }
-#define ANSWER(rc)                                                                                 \
-    {                                                                                              \
-        MEM_FAULT_ANSWER, rc                                                                       \
-    }
 
 /* clang-format off */
 static const struct row rows[] = {

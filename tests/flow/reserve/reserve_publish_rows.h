@@ -1,53 +1,16 @@
 /* Rows of "every wait × every fault" on a queue that is not the store's. */
 #pragma once
 
-#include "reserve_fixture.h"
-
-struct publish_fault {
-    enum mem_fault_kind kind;
-    int64_t delay; /* or the answer's rc */
-};
+#include "reserve_faults.h"
 
 struct publish_row {
     const char *name;
-    struct publish_fault publish, after; /* after: of the mark, strict: of the release */
+    struct reserve_fault publish, after; /* after: of the mark, strict: of the release */
     const char *trace;
     int64_t told_ms;
     int held, status, messages; /* when everything has come to rest; status -1: no record */
 };
 
-#define OK_                                                                                        \
-    {                                                                                              \
-        MEM_FAULT_NONE, 0                                                                          \
-    }
-#define NOT_DONE                                                                                   \
-    {                                                                                              \
-        MEM_FAULT_NOT_DONE, 0                                                                      \
-    }
-#define REPLY_LOST                                                                                 \
-    {                                                                                              \
-        MEM_FAULT_REPLY_LOST, 0                                                                    \
-    }
-#define REQUEST_LOST                                                                               \
-    {                                                                                              \
-        MEM_FAULT_REQUEST_LOST, 0                                                                  \
-    }
-#define LATE(ms)                                                                                   \
-    {                                                                                              \
-        MEM_FAULT_REPLY_LATE, (ms)*MS                                                              \
-    }
-#define HELD_BACK(ms)                                                                              \
-    {                                                                                              \
-        MEM_FAULT_HELD_BACK, (ms)*MS                                                               \
-    }
-#define TWICE                                                                                      \
-    {                                                                                              \
-        MEM_FAULT_TWICE, 0                                                                         \
-    }
-#define ANSWER(rc)                                                                                 \
-    {                                                                                              \
-        MEM_FAULT_ANSWER, rc                                                                       \
-    }
 #define NO_RECORD (-1)
 
 /* Runs one row in that mode and compares all of it. `after` strikes the operation `after_op`. */

@@ -107,7 +107,7 @@ static void test_the_hint_hears_of_the_release(void **state)
 struct gone_row {
     const char *name;
     bool strict;
-    struct publish_fault publish, after;
+    struct reserve_fault publish, after;
     int64_t after_us;
     const char *trace;
     int held, status, messages;
