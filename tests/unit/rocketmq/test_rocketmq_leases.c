@@ -468,7 +468,7 @@ static void closed(void **state)
     assert_string_equal(B->changes[0].handle, "h1");
     assert_int_equal(B->changes[0].ms, 0); /* at once */
     turns(50 * MS);
-    assert_int_equal(end.ends, 0); /* its poll may still bring something */
+    assert_int_equal(end.ends, 0);        /* its poll may still bring something */
     receive_start(q, &t, 4, 5 * SECONDS); /* nothing is received any more */
     assert_int_equal(receive_end(&t, hand, &n), ERR_CANCELED);
     fake_poll_message(p, (struct said){.id = "m2", .handle = "h2", .body = "x", .attempt = 1});
