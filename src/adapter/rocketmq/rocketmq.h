@@ -39,7 +39,8 @@ struct queue *rocketmq_queue_new(struct loop *l, const struct rocketmq_config *c
 void rocketmq_queue_close(struct queue *q, struct op *op);
 /* Calls under way complete first, inside this call. Without _close it is as if the process died. */
 void rocketmq_queue_free(struct queue *q);
-/* A route to the topic is known and (with consume) at least one broker knows our settings. */
+/* A route to the topic is known, one of its proxies is not lost, and (with consume) at least one
+ * broker knows our settings. */
 bool rocketmq_queue_ready(const struct queue *q);
 /* What is wrong now, for people: credentials refused; topic missing, with the command that creates
  * it; …; NULL: nothing. Valid until the next turn of the loop. */
