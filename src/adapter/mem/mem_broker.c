@@ -152,16 +152,6 @@ struct mem_msg *mem_broker_take(struct mem_broker *b, struct mem_stream *s, bool
     return m;
 }
 
-bool mem_broker_expire(struct mem_broker *b, struct item item, const char *queue_id)
-{
-    struct mem_msg *m = mem_broker_find(b, item, queue_id);
-    if (!m || m->state != MEM_MSG_IN_HAND)
-        return false;
-    mem_broker_lease(m, b->sched->now_us);
-    mem_broker_wake(b);
-    return true;
-}
-
 void mem_broker_set_deliveries(struct mem_broker *b, struct item item, int deliveries)
 {
     const struct mem_stream *s = find_stream(b, item);

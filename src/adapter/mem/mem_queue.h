@@ -46,9 +46,6 @@ struct mem_faults *mem_queue_faults(struct queue *q);
 
 /* Appends a message at once, as the reserve script does. queue_id (32 bytes) may be NULL. */
 void mem_broker_append(struct mem_broker *b, struct item item, struct str body, char *queue_id);
-/* A message whose lease ends now: the next receive of anybody gets it. False when it is not in
- * hand. */
-bool mem_broker_expire(struct mem_broker *b, struct item item, const char *queue_id);
 /* All leases end now. */
 void mem_broker_expire_all(struct mem_broker *b);
 /* What of the item is not acked was delivered so often in vain. */

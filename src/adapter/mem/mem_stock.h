@@ -73,9 +73,6 @@ bool mem_stock_info(struct stock *s, struct item item, struct stock_item_info *i
 /* The record, borrowed until the next call that changes the store; NULL: none. */
 const struct reservation *mem_stock_find(struct stock *s, struct item item, int64_t user_id,
                                          const struct uuid *request_id);
-/* The reservation that `buyers` names for the user; NULL: none. Only reservation_id, order_id and
- * request_id are set. */
-const struct reservation *mem_stock_buyer(struct stock *s, struct item item, int64_t user_id);
 /* free + held = total: units held are reservations neither RELEASED nor written off (rule 4). For
  * invariants in tests. */
 int64_t mem_stock_held(struct stock *s, struct item item);

@@ -112,12 +112,6 @@ const struct reservation *mem_stock_find(struct stock *s, struct item item, int6
     return rec ? &rec->r : NULL;
 }
 
-const struct reservation *mem_stock_buyer(struct stock *s, struct item item, int64_t user_id)
-{
-    struct mem_item *it = mem_store_item(mem_stock_store(s), item);
-    return it ? mem_store_buyer(it, user_id) : NULL;
-}
-
 int64_t mem_stock_held(struct stock *s, struct item item)
 {
     int64_t held = 0;
