@@ -154,13 +154,24 @@ static void on_open_timer(struct timer *t)
         rmq_call_cancel(&m->telemetry); /* its end opens it again */
 }
 
+/* The broker's own bound has to come after rule 22's, or it gives up what we would not. */
+static void heed_attempts(struct rmq_session *s, int max_attempts)
+{
+    if (max_attempts == s->max_attempts)
+        return;
+    s->max_attempts = max_attempts;
+    if (max_attempts > 0 && max_attempts <= QUEUE_REPUBLISH_FROM && !s->may_lack)
+        log_warn("rocketmq: the group's retries are too few: messages become dead letters early",
+                 LOG_Z("consumer_group", s->group), LOG_I("max_attempts", max_attempts));
+}
+
 static void settled(struct rmq_member *m, const Rmq__Settings *settings)
 {
     struct rmq_session *s = m->session;
     m->failures = 0;
     sched_clear(loop_sched(s->mq->loop), &m->open_timer);
     if (settings->backoff_policy && s->kind == RMQ_CONSUMER)
-        s->max_attempts = settings->backoff_policy->max_attempts;
+        heed_attempts(s, settings->backoff_policy->max_attempts);
     for (int what = 0; what < RMQ_COMPLAINTS; what++)
         rmq_content(s, (enum rmq_complaint)what, RMQ_TELEMETRY);
     set_state(m, RMQ_MEMBER_SETTLED);

@@ -292,7 +292,7 @@ static void take_settings(struct fake_call *x, const Rmq__Settings *s)
     ok.has_code = true;
     ok.code = 20000;
     policy.has_max_attempts = true;
-    policy.max_attempts = 17;
+    policy.max_attempts = p->max_attempts ? p->max_attempts : 17;
     echo.backoff_policy = &policy;
     out.status = &ok;
     out.command_case = RMQ__TELEMETRY_COMMAND__COMMAND_SETTINGS;

@@ -4,8 +4,10 @@
 #include "adapter/rocketmq/route.h"
 #include "adapter/rocketmq/session.h"
 #include "base/err.h"
+#include "base/log.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 struct world {
     struct loop *l;
@@ -491,6 +493,31 @@ static void consumer_session(void **state)
     rocketmq_queue_free(q);
 }
 
+static void group_retries_too_few(void **state)
+{
+    struct world *w = *state;
+    struct queue *q = test_queue_ready(w->l, w->a.target, NULL);
+    struct session x = {.s = {.kind = RMQ_CONSUMER, .topic = "T", .group = "G"}};
+    char text[4096];
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    w->a.max_attempts = 4;
+    log_to_fd(ends[1]);
+    rmq_session_init(&x.s, rmq_of(q));
+    UNTIL(w->l, x.s.max_attempts == 4);
+    log_to_fd(STDERR_FILENO);
+    close(ends[1]);
+    ssize_t n = read(ends[0], text, sizeof text - 1);
+    close(ends[0]);
+    assert_true(n > 0);
+    text[n] = '\0';
+    assert_non_null(strstr(text, "retries are too few"));
+    rmq_session_close(&x.s, in(SECONDS));
+    UNTIL(w->l, x.s.closed);
+    rmq_session_deinit(&x.s);
+    rocketmq_queue_free(q);
+}
+
 static void group_is_missing(void **state)
 {
     struct world *w = *state;
@@ -539,6 +566,7 @@ int main(void)
         TEST(freed_while_closing),
         TEST(consumer_session),
         TEST(group_is_missing),
+        TEST(group_retries_too_few),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
