@@ -101,6 +101,8 @@ static void decide(struct reserve *r)
     } else if (r->rc == STOCK_CREATED) {
         tell_record(r, ANSWER_ACCEPTED);
         metric_add(r->pool->count.created, 1);
+    } else if (r->rc == STOCK_REPLAY && r->pin_rc != 0) {
+        r->answer.answer = ANSWER_TIMEOUT; /* the same key asked again will tell */
     } else if (r->rc == STOCK_REPLAY) {
         tell_replay(r);
     } else if (!speaks_for_both(r)) {
@@ -182,6 +184,14 @@ static bool is_to_publish(const struct reserve *r)
            !verdict_terminal(r->hold.found.verdict.state);
 }
 
+/* `strict`: a replay may meet the unit of a request that is still being published, and would be
+ * taken back. Whoever is told 202 must find it there later. */
+static bool is_to_pin(const struct reserve *r)
+{
+    return r->pool->queue && r->pool->strict && r->watched && r->rc == STOCK_REPLAY &&
+           r->hold.found.status == RESERVATION_RESERVED;
+}
+
 static void show_limit(struct reserve_pool *p)
 {
     int limit = admission_limit(&p->admission);
@@ -198,7 +208,7 @@ static int after_hold(struct reserve *r)
     int64_t now = p->sched->now_us;
     admission_leave(&p->admission, now, now - r->started_us, r->unknown || r->rc == STOCK_TOO_LATE);
     show_limit(p);
-    return is_to_publish(r) ? RESERVE_PUBLISH : RESERVE_ANSWER;
+    return is_to_publish(r) ? RESERVE_PUBLISH : is_to_pin(r) ? RESERVE_PIN : RESERVE_ANSWER;
 }
 
 static void on_held(struct op *op, int rc)
@@ -279,13 +289,16 @@ static const struct flow_state states[RESERVE_STATES] = {
     [RESERVE_ADMIT] = {"ADMIT", FLOW_TO(RESERVE_HOLD), step_admit},
     [RESERVE_HOLD] = {"HOLD",
                       FLOW_TO(RESERVE_HOLD_AGAIN) | FLOW_TO(RESERVE_PUBLISH) |
-                          FLOW_TO(RESERVE_ANSWER),
+                          FLOW_TO(RESERVE_PIN) | FLOW_TO(RESERVE_ANSWER),
                       step_hold},
-    [RESERVE_HOLD_AGAIN] = {"HOLD_AGAIN", FLOW_TO(RESERVE_PUBLISH) | FLOW_TO(RESERVE_ANSWER),
+    [RESERVE_HOLD_AGAIN] = {"HOLD_AGAIN",
+                            FLOW_TO(RESERVE_PUBLISH) | FLOW_TO(RESERVE_PIN) |
+                                FLOW_TO(RESERVE_ANSWER),
                             step_hold_again},
     [RESERVE_PUBLISH] = {"PUBLISH", FLOW_TO(RESERVE_MARK) | FLOW_TO(RESERVE_RELEASE),
                          reserve_step_publish},
     [RESERVE_MARK] = {"MARK", FLOW_TO(RESERVE_END), reserve_step_mark},
+    [RESERVE_PIN] = {"PIN", FLOW_TO(RESERVE_ANSWER), reserve_step_pin},
     [RESERVE_RELEASE] = {"RELEASE", FLOW_TO(RESERVE_ANSWER), reserve_step_release},
     [RESERVE_ANSWER] = {"ANSWER", 0, step_answer},
     [RESERVE_END] = {"END", 0, step_end},
@@ -376,7 +389,7 @@ int reserve_submit(struct reserve_pool *p, const struct reserve_request *q, void
     r->viewer = viewer;
     r->watched = true;
     r->unknown = r->decided = false;
-    r->publish_rc = 0;
+    r->publish_rc = r->pin_rc = 0;
     r->release = RESERVE_STANDS;
     r->tries = 0;
     r->started_us = now;

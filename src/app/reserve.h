@@ -8,9 +8,11 @@
  *                 │               retry budget allow                │
  *                 └─ held, by either, and the queue is not the      │
  *                    store's                                        │
- *                      └─► PUBLISH ─ refused, `strict` ─► RELEASE ─►┘
- *                             └─ else ─► MARK ─► END
- *                                (the viewer is told first)
+ *                      ├─► PUBLISH ─ refused, `strict` ─► RELEASE ─►┤
+ *                      │      └─ else ─► MARK ─► END                │
+ *                      │         (the viewer is told first)         │
+ *                      └ a replay of what another flow may yet      │
+ *                        RELEASE ─► PIN ───────────────────────────►┘
  *
  * ADMIT takes a slot and mints the ids. HOLD and HOLD_AGAIN each wait for one call of the stock
  * port. Where the queue is the store's (Redis Streams, pool->queue NULL), that call publishes the
@@ -24,9 +26,9 @@
  *
  * Invariant: however often it asks, a flow asks for one unit: both tries carry the same request,
  * reservation, message and order id. The stock port has the operation exactly in HOLD, HOLD_AGAIN,
- * MARK and RELEASE, the queue port in PUBLISH. ACCEPTED is answered only after a record was seen; a
- * refusal only if no try can have taken a unit or still take one (rule 14), or if the unit was
- * taken back; everything else is TIMEOUT.
+ * MARK, PIN and RELEASE, the queue port in PUBLISH. ACCEPTED is answered only after a record was
+ * seen; a refusal only if no try can have taken a unit or still take one (rule 14), or if the unit
+ * was taken back; everything else is TIMEOUT.
  *
  * One pool a loop, with a fixed number of flows: the admission semaphore, which never waits. How
  * many of them may hold at once follows how long holds take (core/admission.h): what could not be
@@ -53,6 +55,7 @@ enum reserve_state {
     RESERVE_HOLD_AGAIN,
     RESERVE_PUBLISH,
     RESERVE_MARK,
+    RESERVE_PIN,
     RESERVE_RELEASE,
     RESERVE_ANSWER,
     RESERVE_END,
@@ -99,7 +102,7 @@ struct reserve_pool {
     bool strict;        /* a refused publish takes the unit back; else recovery publishes it */
     int64_t publish_us; /* the buyer waits for the publish so long at most; strict: its budget */
     int64_t send_us;    /* its budget where the buyer does not wait for its end */
-    int64_t store_us;   /* MARK, RELEASE */
+    int64_t store_us;   /* MARK, PIN, RELEASE */
     void (*on_answer)(struct reserve_pool *p, void *viewer, const struct reserve_answer *a);
     void (*on_idle)(struct reserve_pool *p); /* the last flow ended; may be NULL */
 

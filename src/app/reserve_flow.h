@@ -26,7 +26,8 @@ struct reserve {
     struct event event;
     int publish_rc;
     enum reserve_release release;
-    union { /* one after the other */
+    int pin_rc; /* of PIN; 0: it stands, or there was nothing to pin */
+    union {     /* one after the other */
         struct queue_publish publish;
         struct stock_mark mark;
         struct stock_release release;
@@ -56,4 +57,5 @@ void reserve_tell(struct reserve *r);
 enum flow_result reserve_step_publish(struct flow *f);
 enum flow_result reserve_step_mark(struct flow *f);
 enum flow_result reserve_step_release(struct flow *f);
+enum flow_result reserve_step_pin(struct flow *f);
 void reserve_publish_metrics(struct reserve_pool *p);

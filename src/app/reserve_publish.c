@@ -8,7 +8,10 @@
  *   not over when the buyer's patience is ─────► told 202, then as above (`recover` only)
  *   refused in `strict` ─► released ───────────► told the refusal
  *                        ─► not RESERVED, or certainly not released: it stands ─► told 202
- *                        ─► unknown ───────────► told 504 */
+ *                        ─► unknown ───────────► told 504
+ *
+ * And PIN: a replay that meets RESERVED in `strict` makes it MQ_PENDING before it says 202, so that
+ * the release finds it no longer RESERVED. Not marked, or unknown: told 504. */
 #include "app/reserve_flow.h"
 #include "base/crashpoint.h"
 #include "base/log.h"
@@ -133,6 +136,33 @@ enum flow_result reserve_step_mark(struct flow *f)
         .reservation_id = r->hold.reservation_id,
         .to = r->publish_rc == 0 ? RESERVATION_MQ_SENT : RESERVATION_MQ_PENDING,
     };
+    p->stock->ops->mark(p->stock, &r->call.mark);
+    return FLOW_WAIT;
+}
+
+/* --- pin --- */
+
+static void on_pinned(struct op *op, int rc)
+{
+    struct reserve *r = container_of(op, struct reserve, call.mark.op);
+    r->pin_rc = rc;
+    if (rc < 0)
+        metric_add(r->pool->count.unmarked, 1);
+    flow_goto(&r->flow, RESERVE_ANSWER);
+    flow_resume(&r->flow);
+}
+
+enum flow_result reserve_step_pin(struct flow *f)
+{
+    struct reserve *r = reserve_of(f);
+    struct reserve_pool *p = r->pool;
+    crashpoint("before_pin");
+    r->call.mark = (struct stock_mark){.op = {on_pinned, p->sched->now_us + p->store_us},
+                                       .item = r->hold.item,
+                                       .user_id = r->hold.user_id,
+                                       .request_id = r->hold.request_id,
+                                       .reservation_id = r->hold.found.reservation_id,
+                                       .to = RESERVATION_MQ_PENDING};
     p->stock->ops->mark(p->stock, &r->call.mark);
     return FLOW_WAIT;
 }

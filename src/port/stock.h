@@ -83,7 +83,8 @@ struct stock_settle {
 /* uses struct stock_settle; only user_id, request_id and reservation_id of the rows are read,
  * nothing is returned */
 
-/* --- mark: what became of the publish (rule 1); queues other than streams --- */
+/* --- mark: what became of the publish (rule 1); queues other than streams. rc 0: it has that
+ * status now; 1: settled, gone, or another's: left alone --- */
 struct stock_mark {
     struct op op;
     struct item item;

@@ -146,21 +146,20 @@ static void marks(void **state)
     static const enum reservation_status moves[] = {RESERVATION_MQ_SENT, RESERVATION_MQ_PENDING,
                                                     RESERVATION_MQ_SENT};
     for (size_t i = 0; i < sizeof moves / sizeof moves[0]; i++) {
-        assert_true(client_mark(item, 7, 1, 100, moves[i]) >= 0);
+        assert_int_equal(client_mark(item, 7, 1, 100, moves[i]), 0);
         assert_int_equal(record(item, 7, 1).status, moves[i]);
     }
-    assert_true(client_mark(item, 7, 1, 999, RESERVATION_MQ_PENDING) >= 0); /* another's */
+    assert_int_equal(client_mark(item, 7, 1, 999, RESERVATION_MQ_PENDING), 1); /* another's */
     assert_int_equal(record(item, 7, 1).status, RESERVATION_MQ_SENT);
     assert_int_equal(client_settle_one(item, client_row(7, 1, 100, SUCCEEDED, false)),
                      STOCK_SETTLED);
-    assert_true(client_mark(item, 7, 1, 100, RESERVATION_MQ_PENDING) >= 0);
+    assert_int_equal(client_mark(item, 7, 1, 100, RESERVATION_MQ_PENDING), 1);
     assert_int_equal(record(item, 7, 1).status, RESERVATION_ORDERED);
     assert_int_equal(client_settle_one(item, client_row(7, 1, 100, because(REASON_EXPIRED), true)),
                      STOCK_SETTLED);
-    assert_true(client_mark(item, 7, 1, 100, RESERVATION_MQ_SENT) >= 0);
+    assert_int_equal(client_mark(item, 7, 1, 100, RESERVATION_MQ_SENT), 1);
     assert_int_equal(record(item, 7, 1).status, RESERVATION_RELEASED);
-    assert_true(client_mark(item, 9, 1, 100, RESERVATION_MQ_SENT) >=
-                0); /* nobody's: nothing is made */
+    assert_int_equal(client_mark(item, 9, 1, 100, RESERVATION_MQ_SENT), 1); /* nobody's */
     struct reservation r;
     assert_int_equal(client_lookup(item, 9, 1, &r), 1);
 }

@@ -193,8 +193,9 @@ int mem_rules_mark(struct mem_store *st, const struct stock_mark *m)
 {
     struct mem_record *rec =
         own_record(st, m->item, m->user_id, &m->request_id, &m->reservation_id);
-    if (rec && reservation_may_move(rec->r.status, m->to))
-        rec->r.status = m->to;
+    if (!rec || (rec->r.status != m->to && !reservation_may_move(rec->r.status, m->to)))
+        return 1;
+    rec->r.status = m->to;
     return 0;
 }
 

@@ -76,6 +76,52 @@ static void test_recovery_was_faster(void **state)
     fixture_deinit(&f);
 }
 
+struct pin_row {
+    const char *name;
+    int64_t after_us; /* the second click */
+    struct reserve_fault mark;
+    const char *trace;
+    int held, status;
+};
+
+/* clang-format off */
+static const struct pin_row pins[] = {
+    {"before it is taken back", 900, OK_, "HOLD@0.0 HOLD@0.9 PUBLISH@1.0 PIN@1.9 RELEASE@2.0 ANSWER@2.9 202 QUEUED replayed ANSWER@3.0 202 QUEUED", 1, RESERVATION_MQ_PENDING},
+    {"too late", 1100, OK_, "HOLD@0.0 PUBLISH@1.0 HOLD@1.1 RELEASE@2.0 PIN@2.1 ANSWER@3.0 503 DEPENDENCY_UNAVAILABLE ANSWER@3.1 504 TIMEOUT", 0, NO_RECORD},
+    {"not done", 900, NOT_DONE, "HOLD@0.0 HOLD@0.9 PUBLISH@1.0 PIN@1.9 RELEASE@2.0 ANSWER@2.9 504 TIMEOUT ANSWER@3.0 503 DEPENDENCY_UNAVAILABLE", 0, NO_RECORD},
+    {"lost", 900, REQUEST_LOST, "HOLD@0.0 HOLD@0.9 PUBLISH@1.0 PIN@1.9 RELEASE@2.0 ANSWER@2.9 504 TIMEOUT ANSWER@3.0 503 DEPENDENCY_UNAVAILABLE", 0, NO_RECORD},
+    {"done unseen", 900, REPLY_LOST, "HOLD@0.0 HOLD@0.9 PUBLISH@1.0 PIN@1.9 RELEASE@2.0 ANSWER@2.9 504 TIMEOUT ANSWER@3.0 202 QUEUED", 1, RESERVATION_MQ_PENDING},
+};
+/* clang-format on */
+
+/* Rules 1, 8: a second click on the key of a unit that is about to be taken back. Told 202, it
+ * finds it there later. */
+static void test_a_replay_while_it_is_published(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(pins) / sizeof(pins[0]); i++) {
+        const struct pin_row *row = &pins[i];
+        struct fixture f;
+        fixture_init_queue(&f, 1, 4, true);
+        mem_faults_add(mem_queue_faults(f.queue), MEM_QUEUE_PUBLISH, 1, MEM_FAULT_NOT_DONE, 0);
+        if (row->mark.kind)
+            mem_faults_add(mem_stock_faults(f.stock), MEM_STOCK_MARK, 1, row->mark.kind,
+                           row->mark.delay);
+        assert_int_equal(fixture_submit(&f, 5, 1, NULL), RESERVE_STARTED);
+        mem_clock_run_for(&f.sched, row->after_us);
+        assert_int_equal(fixture_submit(&f, 5, 1, NULL), RESERVE_STARTED);
+        fixture_run_ms(&f, 1000);
+        const struct reservation *r = fixture_record(&f, 5, 1);
+        int status = r ? (int)r->status : NO_RECORD;
+        if (strcmp(f.trace, row->trace) != 0 || status != row->status ||
+            fixture_held(&f) != row->held)
+            fail_msg("%s: %s, held %d, status %d", row->name, f.trace, (int)fixture_held(&f),
+                     status);
+        assert_int_equal(f.answers, 2);
+        fixture_deinit(&f);
+    }
+}
+
 /* Rule 7: the unit that came back is for everybody, also for those whom the hint refuses. */
 static void test_the_hint_hears_of_the_release(void **state)
 {
@@ -159,6 +205,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_fault),
         cmocka_unit_test(test_recovery_was_faster),
+        cmocka_unit_test(test_a_replay_while_it_is_published),
         cmocka_unit_test(test_the_hint_hears_of_the_release),
         cmocka_unit_test(test_gone),
     };
