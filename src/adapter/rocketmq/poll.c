@@ -15,7 +15,9 @@
 #include "base/log.h"
 #include "core/retry.h"
 
-/* The request's deadline is beyond the poll: a poll that is cut strands messages. */
+/* The request's deadline is beyond the poll: a poll that is cut strands messages. By their defaults
+ * proxies make POLL_LEAST_US of whatever is shorter, and refuse a request that has less left. */
+#define POLL_LEAST_US 5000000
 #define POLL_GRACE_US 3000000
 #define SOON_US 50000 /* an empty answer faster than this is no long poll */
 #define PAUSE_US 1000000
@@ -149,6 +151,7 @@ void rmq_poll_start(struct rmq_poll *p, struct rmq_channel *ch, int n)
     r.long_polling_timeout = &wait;
 
     int64_t now = rmq_consumer_now(c);
+    int64_t longest = c->mq->c.poll_us > POLL_LEAST_US ? c->mq->c.poll_us : POLL_LEAST_US;
     p->call.buf = p->buf;
     p->call.buf_cap = sizeof p->buf;
     p->call.on_message = on_message;
@@ -158,7 +161,7 @@ void rmq_poll_start(struct rmq_poll *p, struct rmq_channel *ch, int n)
     p->heard = false;
     p->sent_us = now;
     if (rmq_call_start(&p->call, &s->session, ch, RMQ_RECEIVE, &r.base,
-                       now + c->mq->c.poll_us + POLL_GRACE_US, true)) {
+                       now + longest + POLL_GRACE_US, true)) {
         p->promised = 0;
         pause_for(o, 10 * PAUSE_US);
         return;

@@ -4,6 +4,7 @@ struct loop *consumer_loop;
 struct fake_broker consumer_broker;
 int consumer_slots;
 const char *consumer_endpoints;
+int64_t consumer_poll_us;
 
 int consumer_setup(void **state)
 {
@@ -11,6 +12,7 @@ int consumer_setup(void **state)
     consumer_loop = loop_new();
     consumer_slots = 8;
     consumer_endpoints = NULL;
+    consumer_poll_us = 2 * SECONDS;
     fake_broker_start(&consumer_broker, consumer_loop);
     return consumer_loop ? 0 : -1;
 }
@@ -31,7 +33,7 @@ static void configure(struct rocketmq_config *c)
     c->consume = true;
     c->max_in_hand = consumer_slots;
     c->lease_us = 15 * SECONDS;
-    c->poll_us = 2 * SECONDS;
+    c->poll_us = consumer_poll_us;
     c->request_us = 1 * SECONDS;
 }
 

@@ -23,6 +23,7 @@ extern struct loop *consumer_loop;
 extern struct fake_broker consumer_broker;
 extern int consumer_slots;             /* of the next queue */
 extern const char *consumer_endpoints; /* NULL: consumer_broker's */
+extern int64_t consumer_poll_us;       /* 2 s */
 
 int consumer_setup(void **state);
 int consumer_teardown(void **state);

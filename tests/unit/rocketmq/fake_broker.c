@@ -12,6 +12,16 @@ static int64_t ms_of(const Rmq__Duration *d)
     return d ? d->seconds * 1000 + d->nanos / 1000000 : -1;
 }
 
+/* Without one a proxy answers 50001. */
+static int64_t ms_of_timeout(const char *z)
+{
+    char unit = 0;
+    long long n;
+    assert_int_equal(sscanf(z, "%8lld%c", &n, &unit), 2);
+    assert_non_null(strchr("Smu", unit));
+    return unit == 'S' ? n * 1000 : unit == 'm' ? n : n / 1000;
+}
+
 static char *text(const char *z)
 {
     return (char *)(uintptr_t)z;
@@ -34,7 +44,7 @@ static void take_poll(struct fake_broker *b, struct fake_call *x, struct str req
     str_copy(p->group, sizeof p->group, str_of(r->group->name));
     str_copy(p->broker, sizeof p->broker, str_of(r->message_queue->broker->name));
     assert_true(p->batch >= 1 && p->batch <= 32);
-    assert_true(x->timeout[0] != '\0'); /* without a grpc-timeout a proxy answers 50001 */
+    p->deadline_ms = ms_of_timeout(x->timeout);
     rmq__receive_message_request__free_unpacked(r, NULL);
 }
 

@@ -45,6 +45,24 @@ static void what_a_message_says(void **state)
     rocketmq_queue_free(q);
 }
 
+/* A proxy refuses a poll that has less than 5 s left (40018), however short it is to be. */
+static void polls_have_time_enough(void **state)
+{
+    (void)state;
+    static const int64_t polls_ms[] = {100, 2000, 5000, 9000};
+    for (int i = 0; i < 4; i++) {
+        consumer_poll_us = polls_ms[i] * MS;
+        struct queue *q = consumer_queue();
+        struct test_receive t;
+        receive_start(q, &t, 1, 10 * SECONDS);
+        UNTIL(L, B->n_polls == i + 1);
+        int64_t longest = polls_ms[i] > 5000 ? polls_ms[i] : 5000;
+        assert_int_equal(fake_poll_at(B, i)->wait_ms, polls_ms[i]);
+        assert_in_range(fake_poll_at(B, i)->deadline_ms, longest, longest + 3000);
+        rocketmq_queue_free(q);
+    }
+}
+
 /* The bound holds whatever comes: in hand + ready + promised to polls <= max_in_hand. */
 static void a_proxy_that_sends_too_much(void **state)
 {
@@ -480,6 +498,7 @@ int main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, consumer_setup, consumer_teardown)
     const struct CMUnitTest tests[] = {
         T(what_a_message_says),
+        T(polls_have_time_enough),
         T(a_proxy_that_sends_too_much),
         T(polls_outlive_their_receives),
         T(broken_streams),
