@@ -142,13 +142,13 @@ int backlog_waiting(struct str body, const char *topic, int64_t *waiting)
  * is); then the oldest message of the queue, if it has any, is the one. */
 static int64_t delay_in(struct remoting_json *j)
 {
-    int64_t delay = 0, oldest = -2, newest = -2;
+    int64_t delay = 0, oldest = -2, newest = -2; /* -1: the queue is empty; -2: not told */
     bool told = false;
     remoting_json_enter(j, '{');
     for (int n = 0; remoting_json_more(j, '}', n); n++) {
         struct str key = remoting_json_key(j);
         if (str_eq(key, STR("delayTime"))) {
-            delay = remoting_json_i64(j, -AGE_MAX_MS, INT64_MAX);
+            delay = remoting_json_i64(j, -AGE_MAX_MS, OFFSET_MAX);
             told = true;
         } else if (str_eq(key, STR("minTimeStamp"))) {
             oldest = remoting_json_i64(j, -1, OFFSET_MAX);
@@ -160,11 +160,13 @@ static int64_t delay_in(struct remoting_json *j)
     }
     if (!told)
         j->bad = true;
-    if (delay <= AGE_MAX_MS)
+    if (j->bad || delay <= AGE_MAX_MS)
         return delay;
-    if (oldest < -1 || newest < -1)
-        j->bad = true; /* not told: unknown, not empty */
-    return newest < 0 ? 0 : delay - oldest;
+    if (newest == -1 && oldest == -1)
+        return 0;
+    if (newest < 0 || oldest < 0)
+        j->bad = true;
+    return j->bad ? 0 : delay - oldest;
 }
 
 int backlog_oldest_ms(struct str body, int64_t *age_ms)

@@ -192,6 +192,32 @@ static void a_group_without_a_position(void **state)
     assert_int_equal(ms, 1576);
 }
 
+/* Unknown, and nothing that the sanitizer would see. */
+static void spans_out_of_this_world(void **state)
+{
+    (void)state;
+    static const char *const delays[] = {"9223372036854775807", "9223372036854775806",
+                                         "9007199254740992", "1780000000001"};
+    static const char *const times[][2] = {{"-1", "5"},  {"5", "-1"}, {NULL, "5"}, {"5", NULL},
+                                           {NULL, NULL}, {"-2", "5"}, {"1", "5"}};
+    for (size_t i = 0; i < sizeof delays / sizeof delays[0]; i++) {
+        for (size_t k = 0; k < sizeof times / sizeof times[0]; k++) {
+            char body[256];
+            struct strbuf b;
+            int64_t ms = 7;
+            strbuf_init_fixed(&b, body, sizeof body);
+            strbuf_printf(&b, "{\"consumeTimeSpanSet\":[{\"delayTime\":%s", delays[i]);
+            if (times[k][0])
+                strbuf_printf(&b, ",\"minTimeStamp\":%s", times[k][0]);
+            if (times[k][1])
+                strbuf_printf(&b, ",\"maxTimeStamp\":%s", times[k][1]);
+            strbuf_printf(&b, "}]}");
+            assert_int_equal(backlog_oldest_ms(strbuf_str(&b), &ms), ERR_INTERNAL);
+            assert_int_equal(ms, 7);
+        }
+    }
+}
+
 static void brokers_without_a_master(void **state)
 {
     (void)state;
@@ -314,6 +340,7 @@ int main(void)
         cmocka_unit_test(changed_anywhere),
         cmocka_unit_test(nonsense),
         cmocka_unit_test(a_group_without_a_position),
+        cmocka_unit_test(spans_out_of_this_world),
         cmocka_unit_test(brokers_without_a_master),
         cmocka_unit_test(request),
         cmocka_unit_test(answers),
