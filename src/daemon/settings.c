@@ -1,5 +1,6 @@
 #include "daemon/settings.h"
 
+#include "adapter/rocketmq/names.h"
 #include "adapter/yaml/yaml_conf.h"
 
 #include <stdio.h>
@@ -115,10 +116,10 @@ const struct conf_option settings_table[] = {
     {"rocketmq.endpoints", CONF_STRING, AT(rocketmq.endpoints), "", 0, 500, .help = "proxies: host:port[,host:port…]; required with queue.kind rocketmq"},
     {"rocketmq.endpoint_map", CONF_STRING, AT(rocketmq.endpoint_map), "", 0, 500, .help = "told=reached[,…]: proxies that tell an address under which they cannot be reached from here"},
     {"rocketmq.namesrv", CONF_STRING, AT(rocketmq.namesrv), "", 0, 500, .help = "name servers: host:port[,…], for the backlog; empty: it is unknown"},
-    {"rocketmq.topic", CONF_STRING, AT(rocketmq.topic), "seckill-order-events", 1, 127, .help = "topic of the order events, of type NORMAL; it must exist"},
-    {"rocketmq.group", CONF_STRING, AT(rocketmq.group), "seckill-order-create-v1", 1, 120, .help = "consumer group of order-worker; it must exist"},
-    {"rocketmq.dead_group", CONF_STRING, AT(rocketmq.dead_group), "seckill-order-dlq-v1", 1, 120, .help = "consumer group that reads what the broker gave up; it must exist"},
-    {"rocketmq.access_key", CONF_STRING, AT(rocketmq.access_key), "", 0, 120, .help = "name that requests are signed with; empty: they are not signed"},
+    {"rocketmq.topic", CONF_STRING, AT(rocketmq.topic), "seckill-order-events", 1, RMQ_TOPIC_MAX, .help = "topic of the order events, of type NORMAL; it must exist"},
+    {"rocketmq.group", CONF_STRING, AT(rocketmq.group), "seckill-order-create-v1", 1, RMQ_GROUP_MAX, .help = "consumer group of order-worker; it must exist"},
+    {"rocketmq.dead_group", CONF_STRING, AT(rocketmq.dead_group), "seckill-order-dlq-v1", 1, RMQ_GROUP_MAX, .help = "consumer group that reads what the broker gave up; it must exist"},
+    {"rocketmq.access_key", CONF_STRING, AT(rocketmq.access_key), "", 0, RMQ_ACCESS_KEY_MAX, .help = "name that requests are signed with; empty: they are not signed"},
     {"rocketmq.secret_key_file", CONF_STRING, AT(rocketmq.secret_key_file), "", 0, 500, .help = "file whose first line is the secret of rocketmq.access_key"},
     {"rocketmq.tls", CONF_BOOL, AT(rocketmq.tls), "false", .help = "TLS to the proxies; signatures protect nobody from a listener"},
     {"rocketmq.ca_file", CONF_STRING, AT(rocketmq.ca_file), "", 0, 500, .help = "authorities that the proxies' certificates are checked against, PEM; empty: the system's"},

@@ -1,6 +1,7 @@
 /* What a single setting's bounds cannot say. */
 #include "daemon/settings.h"
 
+#include "adapter/rocketmq/names.h"
 #include "base/err.h"
 #include "base/parse.h"
 #include <errno.h>
@@ -66,7 +67,7 @@ int settings_secret_key(const struct settings *s, char *dst, size_t cap, char *e
     bool read = fgets(dst, (int)cap, f) != NULL;
     fclose(f);
     size_t n = read ? strcspn(dst, "\r\n") : 0;
-    bool cut = read && dst[n] == '\0' && n == cap - 1;
+    bool cut = read && ((dst[n] == '\0' && n == cap - 1) || n > RMQ_SECRET_KEY_MAX);
     dst[n] = '\0';
     if (n == 0 || cut) {
         dst[0] = '\0';
@@ -86,6 +87,23 @@ static int check_files(const struct settings *s, char *err, size_t err_cap)
     return rc;
 }
 
+static int check_names(const struct settings *s, char *err, size_t err_cap)
+{
+    const struct {
+        const char *setting, *name;
+        size_t max;
+    } names[] = {{"rocketmq.topic", s->rocketmq.topic, RMQ_TOPIC_MAX},
+                 {"rocketmq.group", s->rocketmq.group, RMQ_GROUP_MAX},
+                 {"rocketmq.dead_group", s->rocketmq.dead_group, RMQ_GROUP_MAX}};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (!rmq_name_fits(names[i].name, names[i].max))
+            return wrong(err, err_cap,
+                         "%s: \"%s\" is not of letters, digits and \"%%|_-\", at most %zu",
+                         names[i].setting, names[i].name, names[i].max);
+    }
+    return 0;
+}
+
 static int check_rocketmq(const struct settings *s, char *err, size_t err_cap)
 {
     if (!s->rocketmq.endpoints[0])
@@ -101,12 +119,17 @@ static int check_rocketmq(const struct settings *s, char *err, size_t err_cap)
     if (!are_addresses(s->rocketmq.namesrv, false))
         return wrong(err, err_cap, "rocketmq.namesrv: \"%s\" is not host:port[,host:port…]",
                      s->rocketmq.namesrv);
+    int rc = check_names(s, err, err_cap);
+    if (rc)
+        return rc;
     if (!s->rocketmq.access_key[0] != !s->rocketmq.secret_key_file[0])
         return wrong(err, err_cap,
                      "rocketmq.access_key and rocketmq.secret_key_file go together: only %s is set",
                      s->rocketmq.access_key[0] ? "the first" : "the second");
-    if (strpbrk(s->rocketmq.access_key, "/, "))
-        return wrong(err, err_cap, "rocketmq.access_key: no '/', ',' or space in it");
+    if (!rmq_access_key_fits(s->rocketmq.access_key))
+        return wrong(err, err_cap,
+                     "rocketmq.access_key: ASCII, no '/', ',' or space in it, at most %d",
+                     RMQ_ACCESS_KEY_MAX);
     if (s->rocketmq.ca_file[0] && !s->rocketmq.tls)
         return wrong(err, err_cap, "rocketmq.ca_file is set, but rocketmq.tls is false");
     if (strcmp(s->rocketmq.group, s->rocketmq.dead_group) == 0)

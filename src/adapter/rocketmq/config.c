@@ -4,7 +4,6 @@
 #include "base/panic.h"
 #include "base/parse.h"
 #include <arpa/inet.h>
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -60,17 +59,6 @@ static int read_endpoints(struct rocketmq *mq, char *err, size_t err_cap)
     return mq->n_access ? 0 : ERR_INVALID;
 }
 
-/* [%|A-Za-z0-9_-]+ */
-static bool name_fits(const char *z, size_t max)
-{
-    size_t n = strlen(z);
-    for (size_t i = 0; i < n; i++) {
-        if (!isalnum((unsigned char)z[i]) && !strchr("%|_-", z[i]))
-            return false;
-    }
-    return n > 0 && n <= max;
-}
-
 static bool map_fits(const char *map)
 {
     struct str rest = str_of(map);
@@ -92,15 +80,15 @@ static int check(const struct rocketmq_config *c, char *err, size_t err_cap)
     const char *wrong = NULL;
     if (strlen(c->endpoints) > 1024) /* they go into requests */
         wrong = "endpoints";
-    else if (!name_fits(c->topic, 127))
+    else if (!rmq_name_fits(c->topic, RMQ_TOPIC_MAX))
         wrong = "topic";
-    else if (c->consume && !name_fits(c->group, 120))
+    else if (c->consume && !rmq_name_fits(c->group, RMQ_GROUP_MAX))
         wrong = "group";
-    else if (c->consume && !name_fits(c->dead_group, 120))
+    else if (c->consume && !rmq_name_fits(c->dead_group, RMQ_GROUP_MAX))
         wrong = "dead_group";
     else if (!map_fits(c->endpoint_map))
         wrong = "endpoint_map";
-    else if (!rmq_signer_fits(c->access_key, c->secret_key))
+    else if (!rmq_keys_fit(c->access_key, c->secret_key))
         wrong = "access_key or secret_key (both or none; no blank, comma or slash)";
     else if (c->max_sends < 1 || c->max_sends > 4096)
         wrong = "max_sends";

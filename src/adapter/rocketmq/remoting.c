@@ -4,6 +4,7 @@
  * are tried on the next connection, until their own deadline. */
 #include "adapter/rocketmq/remoting.h"
 
+#include "adapter/rocketmq/names.h"
 #include "base/err.h"
 #include "base/panic.h"
 #include "base/parse.h"
@@ -20,7 +21,7 @@ struct remoting {
     struct loop *loop;
     char address[160], host[160];
     int port;
-    char access_key[128], secret_key[256];
+    char access_key[RMQ_ACCESS_KEY_MAX + 1], secret_key[RMQ_SECRET_KEY_MAX + 1];
     enum { DOWN, RESOLVING, DIALING, UP } phase;
     struct loop_resolve resolve;
     struct loop_io io;

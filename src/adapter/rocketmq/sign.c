@@ -16,18 +16,6 @@ void rmq_sign(const char *secret_key, const char *date, char hex[41])
         snprintf(hex + 2 * i, 3, "%02X", mac[i]);
 }
 
-/* The server cuts the credential at the first '/', and its parts at commas. */
-bool rmq_signer_fits(const char *access_key, const char *secret_key)
-{
-    if (strlen(access_key) > 128 || strlen(secret_key) > 1024)
-        return false;
-    for (const char *c = access_key; *c; c++) {
-        if (*c <= ' ' || *c > '~' || *c == '/' || *c == ',')
-            return false;
-    }
-    return !access_key[0] == !secret_key[0];
-}
-
 void rmq_signer_at(struct rmq_signer *s, int64_t wall_us)
 {
     int64_t second = wall_us / 1000000;

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "adapter/rocketmq/names.h"
 #include "base/err.h"
 #include "daemon/settings.h"
 #include <stdio.h>
@@ -81,8 +82,20 @@ static void test_what_goes_together(void **state)
     check(MQ "rocketmq.access_key=a", false, "only the first is set");
     check(MQ "rocketmq.secret_key_file=/x", false, "only the second is set");
     check(MQ "rocketmq.access_key=a/b rocketmq.secret_key_file=/x", false, "no '/'");
+    check(MQ "rocketmq.access_key=a,b rocketmq.secret_key_file=/x", false, "no '/'");
+    check(MQ "rocketmq.access_key=\x7f rocketmq.secret_key_file=/x", false, "rocketmq.access_key:");
+    check(MQ "rocketmq.topic=a.b", false, "rocketmq.topic: \"a.b\"");
+    check(MQ "rocketmq.group=a/b", false, "rocketmq.group: \"a/b\"");
+    check(MQ "rocketmq.dead_group=a\tb", false, "rocketmq.dead_group: \"a\tb\"");
+    check(MQ "rocketmq.topic=%a|B_1-", false, NULL);
     check(MQ "rocketmq.ca_file=/x", false, "rocketmq.tls is false");
     check(MQ "rocketmq.dead_group=seckill-order-create-v1", false, "another group");
+    char err[512] = "";
+    struct conf c = load(MQ);
+    str_copy(settings.rocketmq.topic, sizeof settings.rocketmq.topic, STR("a b"));
+    assert_int_equal(settings_check(&settings, false, err, sizeof err), ERR_INVALID);
+    assert_non_null(strstr(err, "rocketmq.topic: \"a b\""));
+    conf_deinit(&c);
     /* What is not in use may be half written. */
     check("rocketmq.access_key=a rocketmq.ca_file=/x", true, NULL);
 }
@@ -101,6 +114,15 @@ static void test_files(void **state)
     snprintf(text, sizeof text, MQ "rocketmq.access_key=a rocketmq.secret_key_file=%s",
              file("good", "s3cret\n"));
     check(text, true, NULL);
+    char secret[RMQ_SECRET_KEY_MAX + 2] = "";
+    memset(secret, 's', RMQ_SECRET_KEY_MAX);
+    snprintf(text, sizeof text, MQ "rocketmq.access_key=a rocketmq.secret_key_file=%s",
+             file("longest", secret));
+    check(text, true, NULL);
+    secret[RMQ_SECRET_KEY_MAX] = 's';
+    snprintf(text, sizeof text, MQ "rocketmq.access_key=a rocketmq.secret_key_file=%s",
+             file("too-long", secret));
+    check(text, true, "too long for a secret");
     check(MQ "rocketmq.tls=true rocketmq.ca_file=/nonexistent.pem", true,
           "rocketmq.ca_file: /nonexistent.pem");
 }

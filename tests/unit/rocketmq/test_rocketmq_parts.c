@@ -4,6 +4,7 @@
 #include "adapter/rocketmq/config.h"
 #include "adapter/rocketmq/message.h"
 #include "adapter/rocketmq/receipt.h"
+#include "adapter/rocketmq/remoting.h"
 #include "adapter/rocketmq/route.h"
 #include "base/err.h"
 #include "base/rng.h"
@@ -40,12 +41,69 @@ static void signature(void **state)
     rmq_signer_at(&none, INT64_C(1796043311) * 1000000);
     assert_string_equal(none.date, "20261130T125511Z");
     assert_string_equal(none.authorization, "");
-    assert_true(rmq_signer_fits("", ""));
-    assert_true(rmq_signer_fits("ak", "sk"));
-    assert_false(rmq_signer_fits("ak", ""));
-    assert_false(rmq_signer_fits("a/k", "sk"));
-    assert_false(rmq_signer_fits("a,k", "sk"));
-    assert_false(rmq_signer_fits("a\nk", "sk"));
+}
+
+static void keys_and_names(void **state)
+{
+    (void)state;
+    char z[512];
+    assert_true(rmq_keys_fit("", ""));
+    assert_true(rmq_keys_fit("ak", "sk"));
+    assert_false(rmq_keys_fit("ak", ""));
+    assert_false(rmq_keys_fit("", "sk"));
+    static const char *const wrong[] = {"a/k", "a,k", "a\nk", "a k", "\xc3\xa4"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        assert_false(rmq_keys_fit(wrong[i], "sk"));
+    static const struct {
+        const char *z;
+        bool fits;
+    } names[] = {{"seckill-order_1", true},
+                 {"%DLQ%a|B", true},
+                 {"", false},
+                 {"a b", false},
+                 {"a.b", false},
+                 {"a/b", false},
+                 {"\xc3\xa4", false}};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        assert_int_equal(rmq_name_fits(names[i].z, RMQ_TOPIC_MAX), names[i].fits);
+    /* Each bound, and one more. */
+    memset(z, 'x', sizeof z);
+    z[RMQ_ACCESS_KEY_MAX + 1] = '\0';
+    assert_false(rmq_keys_fit(z, "sk"));
+    z[RMQ_ACCESS_KEY_MAX] = '\0';
+    assert_true(rmq_keys_fit(z, "sk"));
+    memset(z, 'x', sizeof z);
+    z[RMQ_SECRET_KEY_MAX + 1] = '\0';
+    assert_false(rmq_keys_fit("ak", z));
+    z[RMQ_SECRET_KEY_MAX] = '\0';
+    assert_true(rmq_keys_fit("ak", z));
+    z[RMQ_GROUP_MAX + 1] = '\0';
+    assert_false(rmq_name_fits(z, RMQ_GROUP_MAX));
+    z[RMQ_GROUP_MAX] = '\0';
+    assert_true(rmq_name_fits(z, RMQ_GROUP_MAX));
+}
+
+/* What the configuration lets through is signed whole, over gRPC and at the name server. */
+static void the_longest_keys(void **state)
+{
+    (void)state;
+    char ak[RMQ_ACCESS_KEY_MAX + 1], sk[RMQ_SECRET_KEY_MAX + 1];
+    memset(ak, 'x', sizeof ak - 1);
+    memset(sk, 'x', sizeof sk - 1);
+    ak[sizeof ak - 1] = sk[sizeof sk - 1] = '\0';
+    assert_true(rmq_keys_fit(ak, sk));
+    struct rmq_signer s = {.access_key = ak, .secret_key = sk};
+    char hex[41];
+    rmq_signer_at(&s, INT64_C(1796043311) * 1000000);
+    rmq_sign(sk, s.date, hex);
+    const char *end = strstr(s.authorization, "Signature=");
+    assert_non_null(end);
+    assert_string_equal(end + strlen("Signature="), hex);
+    struct loop *l = loop_new();
+    struct remoting *r = remoting_new(l, "127.0.0.1:1", ak, sk);
+    assert_non_null(r);
+    remoting_free(r);
+    loop_free(l);
 }
 
 static void codes(void **state)
@@ -334,6 +392,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(message_id),
         cmocka_unit_test(signature),
+        cmocka_unit_test(keys_and_names),
+        cmocka_unit_test(the_longest_keys),
         cmocka_unit_test(codes),
         cmocka_unit_test(message_there_and_back),
         cmocka_unit_test(hostile_bytes),
