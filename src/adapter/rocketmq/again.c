@@ -20,7 +20,7 @@ bool rmq_again_due(const struct rmq_step *s)
 {
     const struct rmq_slot *slot = s->slot;
     return s->work->b && s->work->kind == RMQ_WORK_LATER && !slot->altered &&
-           slot->m.body.len > 0 && (slot->m.dead || slot->m.deliveries >= RMQ_DELIVERIES);
+           slot->m.body.len > 0 && (slot->m.dead || slot->m.deliveries >= QUEUE_REPUBLISH_FROM);
 }
 
 /* The same body, with one republish more; one that we cannot read stays as it is. */

@@ -85,8 +85,6 @@ static void start(struct rmq_change *x)
     r.receipt_handle = s->slot->handle;
     r.invisible_duration = &d;
     r.message_id = s->slot->m.id;
-    if (s->work->kind == RMQ_WORK_EXTEND)
-        d = rmq_duration(x->c->mq->c.lease_us);
     x->renewed = false;
     x->sent_us = rmq_consumer_now(x->c);
     int64_t until = x->sent_us + x->c->mq->c.request_us;

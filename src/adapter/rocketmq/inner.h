@@ -28,7 +28,6 @@ enum {
     RMQ_POLLS = 4,        /* at one broker, while they come back full */
     RMQ_ACK_ENTRIES = 64, /* in a request */
     RMQ_CHANGES = 64,     /* ChangeInvisibleDuration under way */
-    RMQ_DELIVERIES = 8,   /* from this one on, later means: published again (rule 22) */
 };
 
 struct rmq_source;
