@@ -4,7 +4,7 @@
 
 #include "base/str.h"
 
-#define BACKLOG_BROKERS 16
+#define BACKLOG_BROKERS 32 /* as many as are received from */
 #define BACKLOG_ADDRESS 128
 
 /* 105, route of a topic: the addresses of its brokers' masters. The number; ERR_UNAVAIL: one of

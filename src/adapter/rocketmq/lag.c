@@ -28,6 +28,8 @@ struct waiter {
     bool canceled;
 };
 static_assert(sizeof(struct waiter) <= sizeof(struct op_space), "op_space");
+static_assert(BACKLOG_BROKERS == RMQ_BROKERS_MAX,
+              "a broker is received from and asked, or neither");
 
 /* What is asked at each broker. */
 enum { TOPIC_STATS, RETRY_STATS, TOPIC_SPANS, RETRY_SPANS, DEAD_STATS, DEAD_SPANS, QUESTIONS };

@@ -32,7 +32,6 @@ struct remoting {
     struct strbuf out, in;
     size_t out_at;
     struct timer timer; /* the first one's deadline, or the dial's */
-    int64_t dial_until_us;
     struct loop_task pump;
 };
 
@@ -231,14 +230,13 @@ static void on_pump(struct loop_task *t)
 struct remoting *remoting_new(struct loop *l, const char *address, const char *access_key,
                               const char *secret_key)
 {
-    const char *colon = strrchr(address, ':');
-    int64_t port;
-    if (!colon || colon == address || parse_i64(str_of(colon + 1), 1, 65535, &port))
+    struct str host;
+    int port;
+    if (parse_host_port(str_of(address), &host, &port))
         return NULL;
     struct remoting *r = calloc(1, sizeof *r);
     if (!r)
         return NULL;
-    struct str host = {address, (size_t)(colon - address)};
     if (!str_copy(r->address, sizeof r->address, str_of(address)) ||
         !str_copy(r->host, sizeof r->host, host) ||
         !str_copy(r->access_key, sizeof r->access_key, str_of(access_key ? access_key : "")) ||
@@ -247,7 +245,7 @@ struct remoting *remoting_new(struct loop *l, const char *address, const char *a
         return NULL;
     }
     r->loop = l;
-    r->port = (int)port;
+    r->port = port;
     r->fd = -1;
     r->io.on_ready = on_ready;
     r->resolve.on_done = on_resolved;

@@ -1,5 +1,6 @@
 #include "adapter/rocketmq/route.h"
 
+#include "base/log.h"
 #include <string.h>
 
 static struct rmq_broker *broker_of(struct rmq_route *r, const char *name)
@@ -42,6 +43,15 @@ static bool may(const Rmq__MessageQueue *q, Rmq__Permission what)
     return q->permission == what || q->permission == RMQ__PERMISSION__READ_WRITE;
 }
 
+static void too_many(struct rocketmq *mq, const char *broker)
+{
+    static struct log_limit limit;
+    uint64_t suppressed;
+    if (log_allowed(&limit, rmq_now_us(mq), &suppressed))
+        log_error("rocketmq: too many brokers; this one is not used", LOG_Z("broker", broker),
+                  LOG_I("at_most", RMQ_BROKERS_MAX), LOG_I("suppressed", (int64_t)suppressed));
+}
+
 bool rmq_route_read(struct rocketmq *mq, const Rmq__QueryRouteResponse *r, struct rmq_route *out)
 {
     out->n = 0;
@@ -51,8 +61,11 @@ bool rmq_route_read(struct rocketmq *mq, const Rmq__QueryRouteResponse *r, struc
         if (!q->broker || !q->broker->name || !q->broker->endpoints || q->broker->id != 0)
             continue;
         struct rmq_broker *b = broker_of(out, q->broker->name);
-        if (!b)
+        if (!b) {
+            if (out->n == RMQ_BROKERS_MAX)
+                too_many(mq, q->broker->name);
             continue;
+        }
         if (b->n_channels == 0)
             add_channels(mq, b, q->broker->endpoints);
         if (may(q, RMQ__PERMISSION__READ) && b->readable++ == 0)

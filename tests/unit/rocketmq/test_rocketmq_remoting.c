@@ -1,7 +1,7 @@
 /* The remoting protocol's frames and the bodies that the backlog is read from: what a broker
  * writes, cut at each byte, with each byte changed, and nonsense. */
 #include "adapter/rocketmq/backlog.h"
-#include "adapter/rocketmq/remoting_frame.h"
+#include "adapter/rocketmq/remoting.h"
 #include "adapter/rocketmq/remoting_json.h"
 #include "base/err.h"
 #include "base/rng.h"
@@ -227,14 +227,44 @@ static void brokers_without_a_master(void **state)
                             "\"b:1\"}}]}"),
                         masters),
         ERR_UNAVAIL); /* its backlog cannot be asked for */
-    struct strbuf b;
-    strbuf_init(&b, 1 << 16);
-    strbuf_add_str(&b, STR("{\"brokerDatas\":["));
-    for (int i = 0; i < BACKLOG_BROKERS + 1; i++)
-        strbuf_printf(&b, "%s{\"brokerAddrs\":{0:\"a:%d\"}}", i ? "," : "", i);
-    strbuf_add_str(&b, STR("]}"));
-    assert_int_equal(backlog_masters(strbuf_str(&b), masters), ERR_OVERLOAD);
-    strbuf_deinit(&b);
+    for (int n = BACKLOG_BROKERS; n <= BACKLOG_BROKERS + 1; n++) {
+        struct strbuf b;
+        strbuf_init(&b, 1 << 16);
+        strbuf_add_str(&b, STR("{\"brokerDatas\":["));
+        for (int i = 0; i < n; i++)
+            strbuf_printf(&b, "%s{\"brokerAddrs\":{0:\"a:%d\"}}", i ? "," : "", i);
+        strbuf_add_str(&b, STR("]}"));
+        assert_int_equal(backlog_masters(strbuf_str(&b), masters),
+                         n == BACKLOG_BROKERS ? n : ERR_OVERLOAD);
+        strbuf_deinit(&b);
+    }
+}
+
+static void addresses(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *address;
+        bool taken;
+    } rows[] = {{"127.0.0.1:10911", true},
+                {"broker-1.example:1", true},
+                {"[::1]:10911", true},
+                {"a", false},
+                {"a:", false},
+                {":1", false},
+                {"a:0", false},
+                {"a:65536", false},
+                {"a b:1", false},
+                {"::1:10911", false},
+                {"a:1x", false},
+                {"", false}};
+    struct loop *l = loop_new();
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct remoting *r = remoting_new(l, rows[i].address, NULL, NULL);
+        assert_int_equal(r != NULL, rows[i].taken);
+        remoting_free(r);
+    }
+    loop_free(l);
 }
 
 /* --- frames --- */
@@ -342,6 +372,7 @@ int main(void)
         cmocka_unit_test(a_group_without_a_position),
         cmocka_unit_test(spans_out_of_this_world),
         cmocka_unit_test(brokers_without_a_master),
+        cmocka_unit_test(addresses),
         cmocka_unit_test(request),
         cmocka_unit_test(answers),
         cmocka_unit_test(lengths),
