@@ -110,6 +110,8 @@ static void decide(struct reserve *r)
         r->answer.answer = r->rc == ERR_INTERNAL ? ANSWER_INTERNAL_ERROR : ANSWER_TIMEOUT;
         if (r->watched)
             metric_add(r->pool->count.unknown, 1);
+    } else if (r->rc == STOCK_DUPLICATE && r->pin_rc < 0) {
+        r->answer.answer = ANSWER_TIMEOUT;
     } else if (r->rc == STOCK_DUPLICATE) {
         tell_record(r, ANSWER_DUPLICATE_ORDER);
         metric_add(r->pool->count.duplicate, 1);
@@ -184,12 +186,13 @@ static bool is_to_publish(const struct reserve *r)
            !verdict_terminal(r->hold.found.verdict.state);
 }
 
-/* `strict`: a replay may meet the unit of a request that is still being published, and would be
- * taken back. Whoever is told 202 must find it there later. */
+/* `strict`: the unit that was met may be one that is still being published, and would be taken
+ * back. Whoever is told to have it must find it there later. */
 static bool is_to_pin(const struct reserve *r)
 {
-    return r->pool->queue && r->pool->strict && r->watched && r->rc == STOCK_REPLAY &&
-           r->hold.found.status == RESERVATION_RESERVED;
+    return r->pool->queue && r->pool->strict && r->watched &&
+           (r->rc == STOCK_DUPLICATE ||
+            (r->rc == STOCK_REPLAY && r->hold.found.status == RESERVATION_RESERVED));
 }
 
 static void show_limit(struct reserve_pool *p)

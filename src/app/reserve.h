@@ -11,7 +11,7 @@
  *                      ├─► PUBLISH ─ refused, `strict` ─► RELEASE ─►┤
  *                      │      └─ else ─► MARK ─► END                │
  *                      │         (the viewer is told first)         │
- *                      └ a replay of what another flow may yet      │
+ *                      └ `strict`, met what another flow may yet    │
  *                        RELEASE ─► PIN ───────────────────────────►┘
  *
  * ADMIT takes a slot and mints the ids. HOLD and HOLD_AGAIN each wait for one call of the stock

@@ -10,8 +10,9 @@
  *                        ─► not RESERVED, or certainly not released: it stands ─► told 202
  *                        ─► unknown ───────────► told 504
  *
- * And PIN: a replay that meets RESERVED in `strict` makes it MQ_PENDING before it says 202, so that
- * the release finds it no longer RESERVED. Not marked, or unknown: told 504. */
+ * And PIN: who meets another request's unit in `strict` (the same key: a replay; another one: a
+ * duplicate) makes it MQ_PENDING before it tells of it, so that the release finds it no longer
+ * RESERVED. Unknown: told 504; left alone: it is settled, or, of a replay, gone: told 504. */
 #include "app/reserve_flow.h"
 #include "base/crashpoint.h"
 #include "base/log.h"
@@ -156,12 +157,14 @@ enum flow_result reserve_step_pin(struct flow *f)
 {
     struct reserve *r = reserve_of(f);
     struct reserve_pool *p = r->pool;
+    const struct reservation *found = &r->hold.found;
     crashpoint("before_pin");
     r->call.mark = (struct stock_mark){.op = {on_pinned, p->sched->now_us + p->store_us},
                                        .item = r->hold.item,
                                        .user_id = r->hold.user_id,
-                                       .request_id = r->hold.request_id,
-                                       .reservation_id = r->hold.found.reservation_id,
+                                       .request_id = r->rc == STOCK_DUPLICATE ? found->request_id
+                                                                              : r->hold.request_id,
+                                       .reservation_id = found->reservation_id,
                                        .to = RESERVATION_MQ_PENDING};
     p->stock->ops->mark(p->stock, &r->call.mark);
     return FLOW_WAIT;
