@@ -95,7 +95,7 @@ static struct rmq_channel *make(struct rocketmq *mq, struct str target)
             h2grpc_free(ch->h2);
         else
             mq->n_channels++;
-        *ch = (struct rmq_channel){.mq = mq, .h2 = h2};
+        *ch = (struct rmq_channel){.mq = mq, .h2 = h2, .turned = ch->turned + 1};
         str_copy(ch->target, sizeof ch->target, target);
         return ch;
     }

@@ -45,12 +45,13 @@ struct rmq_channel {
     int sends;                   /* SendMessage of these: at most config.max_sends */
     int64_t reconnect_after_us;  /* given up on heartbeats' word not before */
     unsigned named;              /* the last reading of a route that told it */
+    unsigned turned;             /* how often it was turned to another address */
 };
 
 /* The channel of an address that a route or the configuration tells; made on first sight. NULL: all
  * RMQ_CHANNELS_MAX are in use, or it is no address (logged). A channel that is in no route, has no
  * call under way and was not told in this reading of a route (rocketmq.readings) may be turned to
- * another address then; the memory stays to the end. */
+ * another address then, which `turned` tells; the memory stays to the end. */
 struct rmq_channel *rmq_channel_get(struct rocketmq *mq, const char *host, int port);
 /* A call's end says whether the proxy is alive. Each that is lost isolates it; only heartbeats and
  * routes take it back, so that a proxy which answers some calls and not others is not sent to and

@@ -87,13 +87,16 @@ struct rmq_channel *rmq_outlet_channel(struct rmq_outlet *o, bool settled)
         const struct rmq_broker *b = &s->route.brokers[i];
         if (strcmp(b->name, o->name) == 0) {
             struct rmq_channel *ch = rmq_broker_channel(s, b, settled);
-            if (ch)
+            if (ch) {
                 o->channel = ch;
+                o->turned = ch->turned;
+            }
             return ch;
         }
     }
-    /* The route lost this broker; what it gave us is still to be acked there. */
-    return settled ? NULL : o->channel;
+    /* The route lost this broker; what it gave us is still to be acked there, and nowhere else. */
+    bool there = o->channel && o->channel->turned == o->turned;
+    return settled || !there ? NULL : o->channel;
 }
 
 /* --- begin --- */

@@ -78,8 +78,9 @@ struct rmq_outlet {
     int polling;                 /* polls under way */
     int failures;                /* in a row */
     int64_t not_before_us;       /* not polled before */
-    struct rmq_channel *channel; /* the last one that was used */
-    struct list acks;            /* struct rmq_step.queued */
+    struct rmq_channel *channel; /* the last one that was used, if it is `turned` still */
+    unsigned turned;
+    struct list acks; /* struct rmq_step.queued */
     struct rmq_poll polls[RMQ_POLLS];
 };
 struct rmq_source {

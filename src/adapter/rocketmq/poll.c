@@ -21,6 +21,9 @@
 #define POLL_GRACE_US 3000000
 #define SOON_US 50000 /* an empty answer faster than this is no long poll */
 #define PAUSE_US 1000000
+/* A receive costs a broker as much as several messages. While they trickle in, some are let gather;
+ * the first one after a silence does not wait. */
+#define GATHER_US 10000
 
 static void on_message(struct rmq_call *call, const ProtobufCMessage *m)
 {
@@ -109,6 +112,8 @@ static void on_answer(struct rmq_call *call, const struct rmq_answer *a)
         o->failures = 0;
         if (p->got == 0 && now - p->sent_us < SOON_US)
             pause_for(o, 2 * SOON_US);
+        else if (p->got > 0 && !o->full)
+            pause_for(o, GATHER_US);
         if (!o->source->dead)
             rmq_receive_succeeded(c);
     } else {
@@ -168,7 +173,6 @@ void rmq_poll_start(struct rmq_poll *p, struct rmq_channel *ch, int n)
     }
     p->busy = true;
     o->polling++;
-    o->channel = ch;
     s->promised += n;
     metric_gauge_add(c->m.polls, 1);
 }

@@ -1,6 +1,9 @@
 /* Acks, longer leases, later, dead letters, the clean end: exactly one handle per message. */
 #include "consumer_test.h"
 
+#include "adapter/rocketmq/inner.h"
+#include "adapter/rocketmq/route.h"
+
 #define L consumer_loop
 #define B (&consumer_broker)
 
@@ -112,6 +115,63 @@ static void acks_that_are_lost(void **state)
     assert_int_equal(done, 3);
     release_all(q, hand, 4);
     rocketmq_queue_free(q);
+}
+
+/* All sessions ask for the route anew; until none has this broker's proxy any more. */
+static void until_left(struct rocketmq *mq, const struct rmq_channel *ch)
+{
+    list_for_each (l, &mq->sessions) {
+        struct rmq_session *s = container_of(l, struct rmq_session, link);
+        rmq_session_refresh(s);
+        UNTIL(L, !rmq_route_has(&s->route, ch));
+    }
+    UNTIL(L, ch->calls == 0);
+}
+
+/* The route lost a broker: what it gave us is acked at its proxy, and never at the one that its
+ * channel was turned to. */
+static void a_broker_that_left(void **state)
+{
+    (void)state;
+    static struct fake_broker gone;
+    static struct fake_proxy stranger;
+    static char host[] = "127.0.0.1";
+    fake_broker_start(&gone, L);
+    fake_proxy_start(&stranger, L);
+    B->proxy.brokers[0].name = "b0";
+    B->proxy.brokers[1].name = "b1";
+    B->proxy.brokers[1].at = &gone.proxy;
+    B->proxy.n_brokers = 2;
+    struct queue *q = consumer_queue();
+    struct rocketmq *mq = rmq_of(q);
+    struct test_receive t;
+    struct queue_message *hand[HAND];
+    int n = 0, done;
+    receive_start(q, &t, 4, 10 * SECONDS);
+    UNTIL(L, gone.n_polls == 1 && B->n_polls == 1);
+    fake_poll_messages(fake_poll_at(&gone, 0), 0, 2);
+    assert_int_equal(receive_end(&t, hand, &n), 0);
+    assert_int_equal(n, 2);
+
+    const struct rmq_channel *ch = rmq_channel_get(mq, host, gone.proxy.port);
+    B->proxy.n_brokers = 1;
+    until_left(mq, ch);
+    assert_int_equal(batch_run(q, q->ops->ack, hand, 1, &done), 0);
+    assert_int_equal(done, 1);
+    assert_int_equal(gone.n_acks, 1);
+
+    until_left(mq, ch);
+    for (int port = 1; mq->n_channels < RMQ_CHANNELS_MAX; port++)
+        assert_non_null(rmq_channel_get(mq, host, port));
+    assert_ptr_equal(rmq_channel_get(mq, host, stranger.port), ch);
+    assert_int_equal(batch_run(q, q->ops->ack, hand + 1, 1, &done), ERR_UNAVAIL);
+    assert_int_equal(batch_run(q, q->ops->extend, hand + 1, 1, &done), ERR_UNAVAIL);
+    assert_int_equal(done, 0);
+    assert_int_equal(stranger.calls[RMQ_ACK] + stranger.calls[RMQ_CHANGE_INVISIBLE], 0);
+    release_all(q, hand, 2);
+    rocketmq_queue_free(q);
+    fake_proxy_stop(&stranger);
+    fake_proxy_stop(&gone.proxy);
 }
 
 /* The new handle replaces the old one. */
@@ -510,6 +570,7 @@ int main(void)
         T(acks_of_a_turn_go_together),
         T(entries_that_differ),
         T(acks_that_are_lost),
+        T(a_broker_that_left),
         T(extended),
         T(extensions_in_doubt),
         T(extensions_refused),
