@@ -12,6 +12,7 @@ struct rmq_again {
     struct rmq_publish publish;
     struct op op;
     struct rmq_step *step;
+    struct loop_task reap;
     struct rmq_message message;
     char body[EVENT_MAX_BYTES];
 };
@@ -51,12 +52,19 @@ static void on_published(struct op *op, int rc)
     }
 }
 
+static void on_reap(struct loop_task *t)
+{
+    free(container_of(t, struct rmq_again, reap));
+}
+
 void rmq_again_start(struct rmq_step *s)
 {
     struct rmq_again *x = calloc(1, sizeof *x);
     if (!x)
         panic("rocketmq: no memory to publish a message again");
     x->step = s;
+    x->reap.on_run = on_reap;
+    list_init(&x->reap.link);
     x->message = s->slot->again;
     x->message.body = body_again(x);
     x->op = (struct op){on_published, s->work->deadline_us};
@@ -67,8 +75,10 @@ void rmq_again_start(struct rmq_step *s)
     rmq_publish_start(s->work->c->mq, &x->publish);
 }
 
+/* The step may end inside the publish's own callback. */
 void rmq_again_free(struct rmq_step *s)
 {
-    free(s->again);
+    if (s->again)
+        loop_defer(s->work->c->mq->loop, &s->again->reap);
     s->again = NULL;
 }
