@@ -147,13 +147,15 @@ static void a_broker_that_left(void **state)
     struct test_receive t;
     struct queue_message *hand[HAND];
     int n = 0, done;
-    receive_start(q, &t, 4, 10 * SECONDS);
+    const struct rmq_channel *ch = rmq_channel_get(mq, host, gone.proxy.port);
+    const struct rmq_session *s = &mq->consumer->group.session;
+    UNTIL(L, rmq_session_settled(s, ch) && rmq_session_settled(s, mq->access[0]));
+    receive_start(q, &t, 4, 10 * SECONDS); /* each broker gets its share */
     UNTIL(L, gone.n_polls == 1 && B->n_polls == 1);
     fake_poll_messages(fake_poll_at(&gone, 0), 0, 2);
     assert_int_equal(receive_end(&t, hand, &n), 0);
     assert_int_equal(n, 2);
 
-    const struct rmq_channel *ch = rmq_channel_get(mq, host, gone.proxy.port);
     B->proxy.n_brokers = 1;
     until_left(mq, ch);
     assert_int_equal(batch_run(q, q->ops->ack, hand, 1, &done), 0);
