@@ -37,6 +37,9 @@ def test_a_sale_and_a_killed_broker():
             assert re.search(r"ACCEPTED +500 ", text), text
             env = dict(re.findall(r"^export (\w+)=(.*)$", open(f"{directory}/run/env").read(), re.M))
             assert int(env["SECKILL_BROKER_PID"]) in of(directory)
+            # What people are told to source goes together with the settings.
+            show = '. "$1" && "$SECKILL_BIN_DIR/seckillctl" --config "$SECKILL_CONFIG" queue show'
+            assert subprocess.run(["bash", "-c", show, "bash", f"{directory}/run/env"], stdin=subprocess.DEVNULL).returncode == 0
             os.kill(int(env["SECKILL_BROKER_PID"]), signal.SIGKILL)
             wait_for("the broker", lambda: told("broker is back"), 200)
             run.send_signal(signal.SIGINT)

@@ -107,7 +107,7 @@ void private_rocketmq_start(struct private_rocketmq *r, const char *const *optio
     take(r, "ENDPOINTS", r->endpoints, sizeof r->endpoints);
     take(r, "NAMESRV", r->namesrv, sizeof r->namesrv);
     take(r, "BROKER", r->broker, sizeof r->broker);
-    take(r, "CA_FILE", r->ca_file, sizeof r->ca_file);
+    take(r, "CERTIFICATE", r->ca_file, sizeof r->ca_file);
     take(r, "ACCESS_KEY", r->access_key, sizeof r->access_key);
     take(r, "SECRET_KEY_FILE", r->secret_key_file, sizeof r->secret_key_file);
     take(r, "TOPIC", r->topic, sizeof r->topic);

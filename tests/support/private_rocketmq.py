@@ -91,7 +91,7 @@ class PrivateRocketmq:
         told = dict(re.findall(r"^export SECKILL_ROCKETMQ_(\w+)=(.*)$", open(f"{self.dir}/env").read(), re.M))
         told = {k: v.strip("'").replace("\\", "") for k, v in told.items()}
         self.endpoints, self.namesrv, self.broker = told["ENDPOINTS"], told["NAMESRV"], told["BROKER"]
-        self.access_key, self.secret_key_file, self.ca_file = told["ACCESS_KEY"], told["SECRET_KEY_FILE"], told["CA_FILE"]
+        self.access_key, self.secret_key_file, self.ca_file = told["ACCESS_KEY"], told["SECRET_KEY_FILE"], told["CERTIFICATE"]
         self.default_topic, self.default_group, self.dead_group = told["TOPIC"], told["GROUP"], told["DEAD_GROUP"]
 
     def _await(self, *more):
