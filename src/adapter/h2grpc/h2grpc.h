@@ -113,10 +113,11 @@ struct h2grpc *h2grpc_new(struct loop *l, const struct h2grpc_config *c, char *e
 void h2grpc_free(struct h2grpc *ch);
 bool h2grpc_up(const struct h2grpc *ch); /* connected, and not told to go away */
 void h2grpc_start(struct h2grpc *ch, struct h2grpc_call *c);
-/* Another message of a streaming call; copied. ERR_OVERLOAD above 1 MiB unsent; ERR_INVALID when
- * our side was closed or the call is over. */
+/* Another message of a streaming call; copied. ERR_OVERLOAD above 1 MiB unsent, or without memory;
+ * ERR_INVALID when our side was closed or the call is over. */
 int h2grpc_write(struct h2grpc_call *c, struct str message);
-void h2grpc_close_send(struct h2grpc_call *c); /* half-close, after what was written */
+/* Half-close, after what was written. Without memory the call ends instead: ERR_OVERLOAD. */
+void h2grpc_close_send(struct h2grpc_call *c);
 /* Its on_end comes, deferred: ERR_CANCELED if it was not on the wire, else ERR_UNCERTAIN. Harmless
  * on a call that is not under way. */
 void h2grpc_cancel(struct h2grpc_call *c);

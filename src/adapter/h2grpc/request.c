@@ -169,19 +169,18 @@ void h2grpc_cancel(struct h2grpc_call *c)
         give_up(c, ERR_CANCELED, GRPC_CANCELLED, "canceled");
 }
 
-static struct h2grpc_stream *stream_to_write(struct h2grpc_call *c)
+static bool may_write(const struct h2grpc_call *c)
 {
-    if ((c->state != CALL_WAITING && c->state != CALL_WIRE) || !c->streaming)
-        return NULL;
-    return h2_stream_get(c->channel, c);
+    return (c->state == CALL_WAITING || c->state == CALL_WIRE) && c->streaming &&
+           !(c->stream && c->stream->closing);
 }
 
 int h2grpc_write(struct h2grpc_call *c, struct str message)
 {
-    struct h2grpc_stream *s = stream_to_write(c);
-    if (!s || s->closing)
+    if (!may_write(c))
         return ERR_INVALID;
-    int rc = h2_stream_write(s, message);
+    struct h2grpc_stream *s = h2_stream_get(c->channel, c);
+    int rc = s ? h2_stream_write(s, message) : ERR_OVERLOAD;
     if (rc) {
         metric_add(c->channel->metrics.overload, 1);
         return rc;
@@ -193,9 +192,14 @@ int h2grpc_write(struct h2grpc_call *c, struct str message)
 
 void h2grpc_close_send(struct h2grpc_call *c)
 {
-    struct h2grpc_stream *s = stream_to_write(c);
-    if (!s || s->closing)
+    if (!may_write(c))
         return;
+    struct h2grpc_stream *s = h2_stream_get(c->channel, c);
+    if (!s) { /* it would stay open for ever */
+        metric_add(c->channel->metrics.overload, 1);
+        give_up(c, ERR_OVERLOAD, -1, "no memory");
+        return;
+    }
     s->closing = true;
     if (c->state == CALL_WIRE)
         h2_session_resume(s);

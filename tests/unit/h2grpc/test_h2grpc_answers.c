@@ -1,47 +1,17 @@
 /* What a server may answer to a call, good and bad, and what the call then says of the world. */
-#include "h2_server.h"
+#include "h2_world.h"
 
 #include "base/metric.h"
 #include <stdio.h>
 #include <stdlib.h>
 
-#define PATH "/test.Service/Method"
-
-static struct loop *loop;
-static struct h2_server server;
-static struct h2grpc *channel;
-
-static void begin_with(struct h2grpc_config c)
+/* The linker has all calls of calloc come here. */
+static bool no_memory;
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size)
 {
-    char err[128] = "";
-    c.target = server.target;
-    c.metric_link = "answers";
-    c.backoff_min_us = 1 * MS;
-    channel = h2grpc_new(loop, &c, err, sizeof err);
-    assert_string_equal(err, "");
-}
-
-static void begin(void)
-{
-    begin_with((struct h2grpc_config){0});
-}
-
-static int set_up(void **state)
-{
-    (void)state;
-    loop = loop_new();
-    h2_server_start(&server, loop);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    h2grpc_free(channel);
-    channel = NULL;
-    h2_server_stop(&server);
-    loop_free(loop);
-    return 0;
+    return no_memory ? NULL : __real_calloc(n, size);
 }
 
 static int run(struct test_call *t)
@@ -373,7 +343,7 @@ static void what_was_refused_is_sent_again(void **state)
 {
     (void)state;
     begin();
-    struct metric *retries = metric_counter("seckill_grpc_retries_total", "", "link=\"answers\"");
+    struct metric *retries = of_link_total("seckill_grpc_retries_total");
     uint64_t before = metric_value(retries);
     struct test_call t;
     server.refuse = 2;
@@ -551,6 +521,46 @@ static void a_conversation(void **state)
     assert_int_equal(t.end.rc, 0);
 }
 
+/* Neither a message nor our end can be kept: told, and never lost in silence. */
+static void writes_without_memory(void **state)
+{
+    (void)state;
+    begin();
+    struct metric *overload = of_link_total("seckill_grpc_overload_total");
+    uint64_t before = metric_value(overload);
+    struct test_call t;
+    test_call_init(&t, PATH, (struct str){0}, INT64_MAX);
+    t.call.streaming = true;
+    h2grpc_start(channel, &t.call); /* waits for the connection */
+    no_memory = true;
+    assert_int_equal(h2grpc_write(&t.call, STR("hello")), ERR_OVERLOAD);
+    no_memory = false;
+    assert_int_equal(metric_value(overload) - before, 1);
+    assert_int_equal(h2grpc_write(&t.call, STR("hello")), 0);
+    h2grpc_close_send(&t.call);
+    UNTIL(loop, t.ends);
+    assert_int_equal(t.end.rc, 0);
+    assert_int_equal(h2_server_conn(&server)->data, 10);
+
+    h2_close(h2_server_conn(&server));
+    UNTIL(loop, !h2grpc_up(channel));
+    struct test_call other;
+    test_call_init(&other, PATH, STR("hello"), INT64_MAX);
+    test_call_init(&t, PATH, STR("hello"), INT64_MAX);
+    t.call.streaming = other.call.streaming = true;
+    h2grpc_start(channel, &other.call);
+    assert_int_equal(h2grpc_write(&other.call, STR("more")), 0); /* has the spare one */
+    h2grpc_start(channel, &t.call);
+    no_memory = true;
+    h2grpc_close_send(&t.call);
+    no_memory = false;
+    assert_int_equal(t.ends, 0);
+    UNTIL(loop, t.ends);
+    assert_int_equal(t.end.rc, ERR_OVERLOAD);
+    h2grpc_cancel(&other.call);
+    UNTIL(loop, other.ends);
+}
+
 static void a_server_that_ends_first(void **state)
 {
     (void)state;
@@ -701,8 +711,6 @@ static void a_call_may_start_again_from_its_end(void **state)
     assert_int_equal(t.messages, 51);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -725,6 +733,7 @@ int main(void)
         TEST(a_header_block_above_the_bound_is_refused),
         TEST(our_own_headers_are_bounded),
         TEST(a_conversation),
+        TEST(writes_without_memory),
         TEST(a_server_that_ends_first),
         TEST(writes_are_bounded),
         TEST(a_cancel_inside_a_message_stops_the_rest),

@@ -1,5 +1,5 @@
 /* What happens to connections, and what the calls on them then say of the world. */
-#include "h2_server.h"
+#include "h2_world.h"
 
 #include "adapter/h2grpc/internal.h"
 #include "base/metric.h"
@@ -8,56 +8,6 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#define PATH "/test.Service/Method"
-
-static struct loop *loop;
-static struct h2_server server;
-static struct h2grpc *channel;
-
-static struct metric *of_link(const char *name)
-{
-    return metric_gauge(name, "", "link=\"links\"");
-}
-
-static void begin_with(struct h2grpc_config c)
-{
-    char err[128] = "";
-    if (!c.target)
-        c.target = server.target;
-    c.metric_link = "links";
-    if (!c.backoff_min_us) {
-        c.backoff_min_us = 1 * MS;
-        c.backoff_max_us = 5 * MS;
-    }
-    channel = h2grpc_new(loop, &c, err, sizeof err);
-    assert_string_equal(err, "");
-}
-
-static void begin(void)
-{
-    begin_with((struct h2grpc_config){0});
-}
-
-static int set_up(void **state)
-{
-    (void)state;
-    loop = loop_new();
-    h2_server_start(&server, loop);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    h2grpc_free(channel);
-    channel = NULL;
-    h2_server_stop(&server);
-    loop_free(loop);
-    assert_int_equal(metric_value(of_link("seckill_grpc_connections")), 0);
-    assert_int_equal(metric_value(of_link("seckill_grpc_pending_calls")), 0);
-    return 0;
-}
 
 static struct h2_conn *conn(void)
 {
@@ -199,7 +149,7 @@ static void waits_grow_and_have_a_cap(void **state)
     int fd = closed_port(target, sizeof target);
     begin_with((struct h2grpc_config){
         .target = target, .backoff_min_us = 4 * MS, .backoff_max_us = 20 * MS});
-    struct metric *losses = metric_counter("seckill_grpc_reconnects_total", "", "link=\"links\"");
+    struct metric *losses = of_link_total("seckill_grpc_reconnects_total");
     uint64_t before = metric_value(losses);
     struct test_call t;
     int64_t began = in(0);
@@ -296,7 +246,7 @@ static void what_the_kernel_never_took_is_sent_again(void **state)
     test_call_init(&big, PATH, (struct str){bytes, n}, in(10 * SECONDS));
     h2grpc_start(channel, &big.call);
     UNTIL(loop, big.call.sent_us);
-    struct metric *retries = metric_counter("seckill_grpc_retries_total", "", "link=\"links\"");
+    struct metric *retries = of_link_total("seckill_grpc_retries_total");
     uint64_t before = metric_value(retries);
     start(&after);
     UNTIL(loop, after.call.sent_us); /* behind the bytes that the socket does not take */
@@ -679,7 +629,7 @@ static void what_waits_is_bounded(void **state)
 {
     (void)state;
     begin_with((struct h2grpc_config){.max_pending = 5});
-    struct metric *overload = metric_counter("seckill_grpc_overload_total", "", "link=\"links\"");
+    struct metric *overload = of_link_total("seckill_grpc_overload_total");
     uint64_t before = metric_value(overload);
     static struct test_call t[8];
     for (int i = 0; i < 8; i++)
@@ -754,8 +704,6 @@ static void the_end_with_calls_in_every_state(void **state)
     }
     h2grpc_free(NULL);
 }
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {

@@ -1,6 +1,6 @@
 /* TLS: whom the client trusts, and that it speaks the same through it. The certificates are made
  * here. */
-#include "h2_server.h"
+#include "h2_world.h"
 
 #include <openssl/evp.h>
 #include <openssl/pem.h>
@@ -10,11 +10,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define PATH "/test.Service/Method"
-
-static struct loop *loop;
-static struct h2_server server;
-static struct h2grpc *channel;
 static char ca_file[64];
 
 struct pair {
@@ -95,8 +90,8 @@ static int on_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_n,
 }
 
 /* A server with a certificate of its own, and a channel that wants it to be `authority`. */
-static void begin(const char *alt, const struct pair *issuer, long seconds, const char *authority,
-                  const char *trusted)
+static void begin_tls(const char *alt, const struct pair *issuer, long seconds,
+                      const char *authority, const char *trusted)
 {
     struct pair p = make("server", alt, issuer, seconds);
     server.tls = SSL_CTX_new(TLS_server_method());
@@ -106,18 +101,8 @@ static void begin(const char *alt, const struct pair *issuer, long seconds, cons
         SSL_CTX_set_alpn_select_cb(server.tls, on_alpn, NULL);
     SSL_CTX_set_tlsext_servername_callback(server.tls, on_name);
     drop(&p);
-    char err[128] = "";
-    channel = h2grpc_new(loop,
-                         &(struct h2grpc_config){.target = server.target,
-                                                 .authority = authority,
-                                                 .tls = true,
-                                                 .ca_file = trusted,
-                                                 .dial_us = 30 * SECONDS,
-                                                 .backoff_min_us = 1 * MS,
-                                                 .backoff_max_us = 5 * MS,
-                                                 .metric_link = "tls"},
-                         err, sizeof err);
-    assert_string_equal(err, "");
+    begin_with((struct h2grpc_config){
+        .authority = authority, .tls = true, .ca_file = trusted, .dial_us = 30 * SECONDS});
 }
 
 static int run(struct test_call *t)
@@ -130,7 +115,7 @@ static int run(struct test_call *t)
 static void a_good_server(void **state)
 {
     (void)state;
-    begin("DNS:mq.example", &ca, 3600, "mq.example", ca_file);
+    begin_tls("DNS:mq.example", &ca, 3600, "mq.example", ca_file);
     struct test_call t;
     assert_int_equal(run(&t), 0);
     assert_string_equal(told_name, "mq.example");
@@ -149,7 +134,7 @@ static void a_server_that_reads_late(void **state)
 {
     (void)state;
     h2_server_setting(&server, 4, INT32_MAX);
-    begin("DNS:mq.example", &ca, 3600, "mq.example", ca_file);
+    begin_tls("DNS:mq.example", &ca, 3600, "mq.example", ca_file);
     struct test_call t;
     assert_int_equal(run(&t), 0);
     struct h2_conn *c = h2_server_conn(&server);
@@ -185,7 +170,7 @@ static void megabytes(struct h2_conn *c, int32_t id)
 static void a_server_known_by_its_address(void **state)
 {
     (void)state;
-    begin("IP:127.0.0.1", &ca, 3600, NULL, ca_file);
+    begin_tls("IP:127.0.0.1", &ca, 3600, NULL, ca_file);
     struct test_call t;
     server.on_end = megabytes;
     assert_int_equal(run(&t), 0);
@@ -206,42 +191,42 @@ static void expect_refusal(const char *why)
 static void a_server_of_another_name(void **state)
 {
     (void)state;
-    begin("DNS:other.example", &ca, 3600, "mq.example", ca_file);
+    begin_tls("DNS:other.example", &ca, 3600, "mq.example", ca_file);
     expect_refusal("hostname mismatch");
 }
 
 static void a_server_of_another_address(void **state)
 {
     (void)state;
-    begin("IP:127.0.0.2,DNS:127.0.0.1", &ca, 3600, NULL, ca_file);
+    begin_tls("IP:127.0.0.2,DNS:127.0.0.1", &ca, 3600, NULL, ca_file);
     expect_refusal("IP address mismatch");
 }
 
 static void a_server_of_an_unknown_authority(void **state)
 {
     (void)state;
-    begin("DNS:mq.example", &other_ca, 3600, "mq.example", ca_file);
+    begin_tls("DNS:mq.example", &other_ca, 3600, "mq.example", ca_file);
     expect_refusal("unable to get local issuer certificate");
 }
 
 static void a_server_that_signed_itself(void **state)
 {
     (void)state;
-    begin("DNS:mq.example", NULL, 3600, "mq.example", ca_file);
+    begin_tls("DNS:mq.example", NULL, 3600, "mq.example", ca_file);
     expect_refusal("self-signed certificate");
 }
 
 static void an_expired_server(void **state)
 {
     (void)state;
-    begin("DNS:mq.example", &ca, -3600, "mq.example", ca_file);
+    begin_tls("DNS:mq.example", &ca, -3600, "mq.example", ca_file);
     expect_refusal("certificate has expired");
 }
 
 static void the_systems_authorities_do_not_know_ours(void **state)
 {
     (void)state;
-    begin("DNS:mq.example", &ca, 3600, "mq.example", NULL);
+    begin_tls("DNS:mq.example", &ca, 3600, "mq.example", NULL);
     expect_refusal("unable to get local issuer certificate");
 }
 
@@ -249,7 +234,7 @@ static void a_server_without_alpn(void **state)
 {
     (void)state;
     alpn = NULL;
-    begin("DNS:mq.example", &ca, 3600, "mq.example", ca_file);
+    begin_tls("DNS:mq.example", &ca, 3600, "mq.example", ca_file);
     expect_refusal("ALPN");
     alpn = "\2h2";
 }
@@ -258,7 +243,7 @@ static void a_server_of_another_protocol(void **state)
 {
     (void)state;
     alpn = "\10http/1.1";
-    begin("DNS:mq.example", &ca, 3600, "mq.example", ca_file);
+    begin_tls("DNS:mq.example", &ca, 3600, "mq.example", ca_file);
     expect_refusal("ALPN");
     alpn = "\2h2";
 }
@@ -266,7 +251,7 @@ static void a_server_of_another_protocol(void **state)
 static void a_server_without_tls(void **state)
 {
     (void)state;
-    begin("DNS:mq.example", &ca, 3600, "mq.example", ca_file);
+    begin_tls("DNS:mq.example", &ca, 3600, "mq.example", ca_file);
     SSL_CTX_free(server.tls);
     server.tls = NULL;
     struct test_call t;
@@ -280,7 +265,7 @@ static void a_server_without_tls(void **state)
 static void a_connection_cut_in_the_handshake(void **state)
 {
     (void)state;
-    begin("DNS:mq.example", &ca, 3600, "mq.example", ca_file);
+    begin_tls("DNS:mq.example", &ca, 3600, "mq.example", ca_file);
     struct test_call t;
     test_call_init(&t, PATH, STR("hello"), in(50 * SECONDS));
     t.call.fail_fast = true;
@@ -294,7 +279,7 @@ static void a_connection_cut_in_the_handshake(void **state)
 static void a_connection_lost_after_the_request(void **state)
 {
     (void)state;
-    begin("DNS:mq.example", &ca, 3600, "mq.example", ca_file);
+    begin_tls("DNS:mq.example", &ca, 3600, "mq.example", ca_file);
     struct test_call t;
     for (int i = 1; i <= 2; i++) {
         server.abrupt = i == 2;
@@ -322,24 +307,6 @@ static void a_file_without_certificates(void **state)
     assert_null(h2grpc_new(loop, &c, err, sizeof err));
 }
 
-static int set_up(void **state)
-{
-    (void)state;
-    loop = loop_new();
-    h2_server_start(&server, loop);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    h2grpc_free(channel);
-    channel = NULL;
-    h2_server_stop(&server);
-    loop_free(loop);
-    return 0;
-}
-
 static int make_authorities(void **state)
 {
     (void)state;
@@ -359,8 +326,6 @@ static int drop_authorities(void **state)
     unlink(ca_file);
     return 0;
 }
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {
