@@ -77,10 +77,15 @@ class Broker:
 
 def measured(command, label, out, **env):
     """The lines of JSON it prints; kept with the label, unless there is none."""
-    done = subprocess.run(command, env={**os.environ, **env}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, timeout=900)
-    if done.returncode:
-        sys.exit(f"{' '.join(command)} failed: {done.stdout}")
-    found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    with subprocess.Popen(command, env={**os.environ, **env}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as child:
+        try:
+            told = child.communicate(timeout=900)[0]
+        except BaseException:
+            child.terminate()  # it may have servers to stop
+            raise
+    if child.returncode:
+        sys.exit(f"{' '.join(command)} failed: {told}")
+    found = [json.loads(line) for line in told.splitlines() if line.startswith("{")]
     for one in found if label else []:
         one.update(label)
         out.write(json.dumps(one) + "\n")
@@ -213,7 +218,10 @@ def table(found):
 
 
 def main():
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    def interrupted(*_):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough: it stops what it started
+        sys.exit(143)
+    signal.signal(signal.SIGTERM, interrupted)
     found = []
     broker = Broker()
     try:

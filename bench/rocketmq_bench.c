@@ -4,6 +4,7 @@
  *   publish:COUNT:AT_ONCE   order events, so many on the wire at any time
  *   consume[:COUNT]         these, or all that was published and not consumed: received as a worker
  *                           does, acked by the batch
+ *   both:COUNT:AT_ONCE      published, and consumed meanwhile, as in a sale
  *
  * One line of JSON per row. CPU is user + system; "others" is what else ran on the machine, in
  * cores. */
@@ -90,6 +91,7 @@ static struct publish {
 } publishes[AT_ONCE_MAX];
 static struct {
     int left, under_way, done;
+    bool alone; /* nobody consumes meanwhile */
     int64_t *took_us;
     size_t body;
 } publishing;
@@ -128,7 +130,7 @@ static void on_published(struct op *op, int rc)
     publishing.under_way--;
     if (publishing.left > 0)
         publish_next(x);
-    else if (publishing.under_way == 0)
+    else if (publishing.under_way == 0 && publishing.alone)
         loop_stop(loop);
 }
 
@@ -150,30 +152,42 @@ static int by_size(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-static void publish(int count, int at_once)
+static void publish_start(int count, int at_once, bool alone)
 {
     publishing.took_us = calloc((size_t)count, sizeof *publishing.took_us);
     if (!publishing.took_us)
         panic("no memory");
     publishing.left = count;
     publishing.done = publishing.under_way = 0;
-    struct spent from = spent_now();
+    publishing.alone = alone;
     for (int i = 0; i < at_once && publishing.left > 0; i++)
         publish_next(&publishes[i]);
-    loop_run(loop);
-    struct spent to = spent_now();
-    outstanding += count;
+}
+
+static void tell_published(int count)
+{
     char body[EVENT_MAX_BYTES];
     struct strbuf b;
     strbuf_init_fixed(&b, body, sizeof body);
     event_encode(&publishes[0].e, false, &b);
     qsort(publishing.took_us, (size_t)count, sizeof *publishing.took_us, by_size);
-    tell("publish", at_once, count, &from, &to);
-    printf(",\"p50_us\":%lld,\"p99_us\":%lld,\"max_us\":%lld,\"body\":%zu}\n",
+    printf(",\"p50_us\":%lld,\"p99_us\":%lld,\"max_us\":%lld,\"body\":%zu",
            (long long)publishing.took_us[count / 2],
            (long long)publishing.took_us[(int64_t)count * 99 / 100],
            (long long)publishing.took_us[count - 1], b.len);
     free(publishing.took_us);
+}
+
+static void publish(int count, int at_once)
+{
+    struct spent from = spent_now();
+    publish_start(count, at_once, true);
+    loop_run(loop);
+    struct spent to = spent_now();
+    outstanding += count;
+    tell("publish", at_once, count, &from, &to);
+    tell_published(count);
+    printf("}\n");
 }
 
 /* --- consume --- */
@@ -307,7 +321,7 @@ static void close_queue(struct queue *q)
     rocketmq_queue_free(q);
 }
 
-static void consume(int count)
+static void consume_start(int count)
 {
     memset(&consuming, 0, sizeof consuming);
     consuming.wanted = count;
@@ -315,16 +329,36 @@ static void consume(int count)
     consumer = open_queue(true);
     sched_set_in(loop_sched(loop), &consuming.watch, PATIENCE_US);
     receive_more();
-    loop_run(loop);
-    struct spent to = spent_now();
+}
+
+static void consume_end(void)
+{
     sched_clear(loop_sched(loop), &consuming.watch);
-    outstanding -= consuming.acked;
-    if (consuming.taken > consuming.first)
-        tell("consume", SLOTS, consuming.taken - consuming.first, &consuming.from, &to);
-    else
-        tell("consume", SLOTS, consuming.taken, &consuming.from, &to);
     printf(",\"receives\":%d,\"acks\":%d}\n", consuming.receives, consuming.acks);
     close_queue(consumer);
+}
+
+static void consume(int count)
+{
+    consume_start(count);
+    loop_run(loop);
+    struct spent to = spent_now();
+    int n = consuming.taken - consuming.first;
+    outstanding -= consuming.acked;
+    tell("consume", SLOTS, n > 0 ? n : consuming.taken, &consuming.from, &to);
+    consume_end();
+}
+
+static void both(int count, int at_once)
+{
+    consume_start(count);
+    struct spent from = spent_now();
+    publish_start(count, at_once, false);
+    loop_run(loop);
+    struct spent to = spent_now();
+    tell("both", at_once, count, &from, &to);
+    tell_published(count);
+    consume_end();
 }
 
 /* --- the command line --- */
@@ -359,6 +393,9 @@ static void row(const char *word)
     if (sscanf(word, "publish:%d:%d", &count, &at_once) == 2 && count > 0 && count <= COUNT_MAX &&
         at_once > 0 && at_once <= AT_ONCE_MAX)
         publish(count, at_once);
+    else if (sscanf(word, "both:%d:%d", &count, &at_once) == 2 && count > 0 && count <= COUNT_MAX &&
+             at_once > 0 && at_once <= AT_ONCE_MAX)
+        both(count, at_once);
     else if ((strcmp(word, "consume") == 0 || sscanf(word, "consume:%d", &count) == 1) && count > 0)
         consume(count);
     else

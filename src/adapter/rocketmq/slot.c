@@ -5,7 +5,6 @@
 #include "base/err.h"
 #include "base/log.h"
 #include <openssl/evp.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
 
@@ -23,6 +22,7 @@ static uint32_t crc32_of(const unsigned char *p, size_t n)
 
 bool rmq_digest_fits(const Rmq__Digest *d, const void *body, size_t n)
 {
+    static const char digits[] = "0123456789ABCDEF";
     unsigned char sum[EVP_MAX_MD_SIZE];
     char hex[2 * EVP_MAX_MD_SIZE + 1];
     unsigned len = 4;
@@ -39,8 +39,11 @@ bool rmq_digest_fits(const Rmq__Digest *d, const void *body, size_t n)
     } else {
         return true;
     }
-    for (unsigned i = 0; i < len; i++)
-        snprintf(hex + 2 * i, 3, "%02X", sum[i]);
+    for (unsigned i = 0; i < len; i++) { /* by hand: snprintf was a tenth of receiving */
+        hex[2 * i] = digits[sum[i] >> 4];
+        hex[2 * i + 1] = digits[sum[i] & 15];
+    }
+    hex[2 * len] = '\0';
     return strcasecmp(hex, d->checksum) == 0;
 }
 
