@@ -132,6 +132,10 @@ static void on_open_timer(struct timer *t)
 {
     struct rmq_member *m = container_of(t, struct rmq_member, open_timer);
     struct settings x;
+    if (over(m)) { /* the proxy does not end what we ended: it would keep its channel in use */
+        rmq_call_cancel(&m->telemetry);
+        return;
+    }
     if (!m->telemetry.busy) {
         open_stream(m);
         return;
@@ -362,8 +366,11 @@ static void on_goodbye(struct rmq_call *c, const struct rmq_answer *a)
 {
     struct rmq_member *m = of_heartbeat(c);
     (void)a; /* it forgets us by itself after two minutes */
-    if (m->telemetry.busy)
+    if (over(m) && m->telemetry.busy) {
+        struct rocketmq *mq = m->session->mq;
         h2grpc_close_send(&m->telemetry.h2);
+        sched_set_in(loop_sched(mq->loop), &m->open_timer, mq->c.request_us);
+    }
     if (!over(m)) /* the route has it again */
         heartbeat_in(m, OPEN_MIN_US);
     rmq_session_check_closed(m->session);

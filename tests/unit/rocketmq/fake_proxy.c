@@ -468,7 +468,7 @@ static int on_frame(nghttp2_session *s, const nghttp2_frame *frame, void *arg)
         take_bytes(x);
     if (x->conn && frame->hd.flags & NGHTTP2_FLAG_END_STREAM) {
         x->half_closed = true;
-        if (x->method == RMQ_TELEMETRY && !x->ending)
+        if (x->method == RMQ_TELEMETRY && !x->ending && !x->conn->proxy->keeps_streams)
             fake_end(x, 0, "");
     }
     return 0;

@@ -68,9 +68,10 @@ struct fake_proxy {
         const struct fake_proxy *at; /* NULL: itself */
     } brokers[FAKE_BROKERS];
     int n_brokers;
-    int told_port;    /* instead of its own: what a LOCAL proxy behind NAT tells */
-    int max_attempts; /* that it tells of groups; 0: 17 */
-    bool deaf;        /* reads nothing more: half-open */
+    int told_port;      /* instead of its own: what a LOCAL proxy behind NAT tells */
+    int max_attempts;   /* that it tells of groups; 0: 17 */
+    bool deaf;          /* reads nothing more: half-open */
+    bool keeps_streams; /* does not end what the client ended */
     struct fake_fault {
         enum fake_fault_kind kind;
         int n, code;      /* n: for so many calls */

@@ -310,6 +310,26 @@ static void route_changes(void **state)
     rocketmq_queue_free(q);
 }
 
+/* A proxy that left the route and never ends the stream that we ended: its channel is free again
+ * all the same, and when it comes back it is told everything. */
+static void a_stream_that_is_never_ended(void **state)
+{
+    struct world *w = *state;
+    struct queue *q = test_queue_ready(w->l, w->a.target, fast);
+    w->a.brokers[1].name = "b1";
+    w->a.brokers[1].at = &w->b;
+    w->b.keeps_streams = true;
+    for (int i = 1; i <= 2; i++) {
+        w->a.n_brokers = 2;
+        UNTIL(w->l, w->b.n_clients == 1);
+        w->a.n_brokers = 1;
+        UNTIL(w->l, w->b.calls[RMQ_NOTIFY_TERMINATION] == i);
+        UNTIL(w->l, fake_under_way(&w->b, RMQ_TELEMETRY) == 0);
+        UNTIL(w->l, rmq_channel_get(rmq_of(q), "127.0.0.1", w->b.port)->calls == 0);
+    }
+    rocketmq_queue_free(q);
+}
+
 static char map[128];
 static void mapped(struct rocketmq_config *c)
 {
@@ -558,6 +578,7 @@ int main(void)
         TEST(topic_goes),
         TEST(denied),
         TEST(route_changes),
+        TEST(a_stream_that_is_never_ended),
         TEST(endpoint_map),
         TEST(addresses_wander),
         TEST(one_route_tells_several),
