@@ -64,6 +64,20 @@ static void complain_denied(struct rmq_session *s, const struct rmq_channel *ch,
     rmq_complain(s, RMQ_SAYS_DENIED, a->method, text);
 }
 
+/* A refused send, ack or change is about one message; everything else is about us. */
+static void complain_refused(struct rmq_session *s, const struct rmq_channel *ch,
+                             const struct rmq_answer *a)
+{
+    char text[sizeof s->said[0].text];
+    if (a->method != RMQ_RECEIVE && a->method != RMQ_TELEMETRY && a->method != RMQ_HEARTBEAT &&
+        a->method != RMQ_QUERY_ROUTE)
+        return;
+    snprintf(text, sizeof text, "%s takes no %s of ours (%d %s: %.120s); see rocketmq.* settings",
+             ch->target, rmq_method_info(a->method)->name, a->code,
+             a->code ? rmq_code_name(a->code) : "none", a->text);
+    rmq_complain(s, RMQ_SAYS_REFUSED, a->method, text);
+}
+
 void rmq_session_heed(struct rmq_session *s, struct rmq_channel *ch, const struct rmq_answer *a)
 {
     switch (a->class) {
@@ -93,8 +107,10 @@ void rmq_session_heed(struct rmq_session *s, struct rmq_channel *ch, const struc
     case RMQ_THROTTLED:
         metric_add(s->mq->m.throttled, 1);
         break;
-    case RMQ_MIXED:
     case RMQ_REFUSED:
+        complain_refused(s, ch, a);
+        break;
+    case RMQ_MIXED:
     case RMQ_EXPIRED:
     case RMQ_UNKNOWN:
         break;

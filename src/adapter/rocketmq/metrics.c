@@ -56,5 +56,6 @@ void rmq_metrics_init(struct rmq_metrics *m)
     m->complaints[RMQ_SAYS_DENIED] = complaint("denied");
     m->complaints[RMQ_SAYS_NO_TOPIC] = complaint("topic");
     m->complaints[RMQ_SAYS_NO_GROUP] = complaint("group");
+    m->complaints[RMQ_SAYS_REFUSED] = complaint("refused");
     m->complaints[RMQ_SAYS_UNREACHABLE] = complaint("unreachable");
 }

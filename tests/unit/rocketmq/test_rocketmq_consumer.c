@@ -197,6 +197,32 @@ static void settings_lost(void **state)
     rocketmq_queue_free(q);
 }
 
+/* A lease that is too short for it, say: no receive will ever do, so somebody has to be told. */
+static void receives_are_refused(void **state)
+{
+    (void)state;
+    struct queue *q = consumer_queue();
+    struct test_receive t;
+    struct queue_message *hand[HAND];
+    int n = 0;
+    receive_start(q, &t, 5, 10 * SECONDS);
+    UNTIL(L, B->n_polls == 1);
+    fake_poll_code(fake_poll_at(B, 0), 40011);
+    assert_int_equal(receive_end(&t, hand, &n), ERR_INVALID);
+    const char *text = rocketmq_queue_complaint(q);
+    assert_non_null(text);
+    assert_non_null(strstr(text, "ReceiveMessage"));
+    assert_non_null(strstr(text, "40011 ILLEGAL_INVISIBLE_TIME"));
+    assert_true(rocketmq_queue_complaint_lasts(q));
+    receive_start(q, &t, 5, 10 * SECONDS);
+    UNTIL(L, B->n_polls == 2);
+    fake_poll_messages(fake_poll_at(B, 1), 0, 1);
+    assert_int_equal(receive_end(&t, hand, &n), 0);
+    UNTIL(L, !rocketmq_queue_complaint(q));
+    release_all(q, hand, n);
+    rocketmq_queue_free(q);
+}
+
 /* Empty answers: again at once, but not as fast as a proxy that does not wait would have it. */
 static void empty_answers(void **state)
 {
@@ -503,6 +529,7 @@ int main(void)
         T(polls_outlive_their_receives),
         T(broken_streams),
         T(settings_lost),
+        T(receives_are_refused),
         T(empty_answers),
         T(failures_are_told_and_paced),
         T(two_brokers),
