@@ -58,6 +58,14 @@ void receive_start(struct queue *q, struct test_receive *t, int max, int64_t in_
     assert_int_equal(t->ends, 0); /* never inside its submit */
 }
 
+struct fake_poll *receive_poll(struct queue *q, struct test_receive *t, int max)
+{
+    int polls = consumer_broker.n_polls;
+    receive_start(q, t, max, 5 * SECONDS);
+    UNTIL(consumer_loop, consumer_broker.n_polls > polls);
+    return fake_poll_at(&consumer_broker, polls);
+}
+
 int receive_end(struct test_receive *t, struct queue_message **hand, int *n)
 {
     UNTIL(consumer_loop, t->ends);
@@ -73,10 +81,8 @@ int receive_end(struct test_receive *t, struct queue_message **hand, int *n)
 void receive_some(struct queue *q, int from, int n, struct queue_message **hand)
 {
     struct test_receive t;
-    int got = 0, polls = consumer_broker.n_polls;
-    receive_start(q, &t, n, 5 * SECONDS);
-    UNTIL(consumer_loop, consumer_broker.n_polls > polls);
-    fake_poll_messages(fake_poll_at(&consumer_broker, polls), from, n);
+    int got = 0;
+    fake_poll_messages(receive_poll(q, &t, n), from, n);
     assert_int_equal(receive_end(&t, hand, &got), 0);
     assert_int_equal(got, n);
 }
@@ -113,6 +119,12 @@ void release_all(struct queue *q, struct queue_message **m, int n)
 {
     for (int i = 0; i < n; i++)
         q->ops->release(q, m[i]);
+}
+
+void consumer_end(struct queue *q, struct queue_message **hand, int n)
+{
+    release_all(q, hand, n);
+    rocketmq_queue_free(q);
 }
 
 uint64_t counted(const char *name)

@@ -27,9 +27,13 @@ extern int64_t consumer_poll_us;       /* 2 s */
 
 int consumer_setup(void **state);
 int consumer_teardown(void **state);
-struct queue *consumer_queue(void); /* ready; freed by the test */
+struct queue *consumer_queue(void); /* ready; the test ends it */
+/* Releases what is in hand, and frees the queue. */
+void consumer_end(struct queue *q, struct queue_message **hand, int n);
 
 void receive_start(struct queue *q, struct test_receive *t, int max, int64_t in_us);
+/* And the poll that it causes, to be answered. */
+struct fake_poll *receive_poll(struct queue *q, struct test_receive *t, int max);
 /* To its end; what came into hand, from *n on. The rc. */
 int receive_end(struct test_receive *t, struct queue_message **hand, int *n);
 /* With a poll that brings h<from>… : n of them, asked for by max n. */
@@ -39,6 +43,13 @@ typedef void batch_fn(struct queue *q, struct queue_batch *b);
 void batch_start(struct queue *q, batch_fn *f, struct test_batch *t, struct queue_message **m,
                  int n);
 int batch_run(struct queue *q, batch_fn *f, struct queue_message **m, int n, int *done);
+/* The same: what it has to say, and of how many messages it has to be true. */
+#define BATCH(q, operation, messages, n, rc, done)                                                 \
+    do {                                                                                           \
+        int batch_done_;                                                                           \
+        assert_int_equal(batch_run(q, (q)->ops->operation, messages, n, &batch_done_), rc);        \
+        assert_int_equal(batch_done_, done);                                                       \
+    } while (0)
 void release_all(struct queue *q, struct queue_message **m, int n);
 uint64_t counted(const char *name);
 void turns(int64_t us); /* lets time pass */

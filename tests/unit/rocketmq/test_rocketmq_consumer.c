@@ -14,9 +14,7 @@ static void what_a_message_says(void **state)
     struct test_receive t;
     struct queue_message *hand[HAND];
     int n = 0;
-    receive_start(q, &t, 5, 5 * SECONDS);
-    UNTIL(L, B->n_polls == 1);
-    struct fake_poll *p = fake_poll_at(B, 0);
+    struct fake_poll *p = receive_poll(q, &t, 5);
     assert_int_equal(p->batch, 5);
     assert_int_equal(p->lease_ms, 15000);
     assert_int_equal(p->wait_ms, 2000);
@@ -135,8 +133,7 @@ static void polls_outlive_their_receives(void **state)
     q->ops->cancel(q, &t.r.op);
     assert_int_equal(receive_end(&t, hand, &n), 0); /* it has something */
     assert_int_equal(n, 7);
-    release_all(q, hand, n);
-    rocketmq_queue_free(q);
+    consumer_end(q, hand, n);
 }
 
 /* What came before the stream broke is in hand. */
@@ -147,9 +144,7 @@ static void broken_streams(void **state)
     struct test_receive t;
     struct queue_message *hand[HAND];
     int n = 0;
-    receive_start(q, &t, 5, 5 * SECONDS);
-    UNTIL(L, B->n_polls == 1);
-    struct fake_poll *p = fake_poll_at(B, 0);
+    struct fake_poll *p = receive_poll(q, &t, 5);
     fake_poll_ok(p);
     fake_poll_message(p, (struct said){.id = "m1", .handle = "h1", .body = "x", .attempt = 1});
     fake_poll_message(p, (struct said){.id = "m2", .handle = "h2", .body = "x", .attempt = 1});
@@ -159,15 +154,12 @@ static void broken_streams(void **state)
     assert_int_equal(receive_end(&t, hand, &n), 0);
     assert_int_equal(n, 2);
     /* One that hangs in the middle: handed over all the same. */
-    receive_start(q, &t, 3, 5 * SECONDS);
-    UNTIL(L, B->n_polls == 2);
-    p = fake_poll_at(B, 1);
+    p = receive_poll(q, &t, 3);
     fake_poll_ok(p);
     fake_poll_message(p, (struct said){.id = "m3", .handle = "h3", .body = "x", .attempt = 1});
     assert_int_equal(receive_end(&t, hand, &n), 0);
     assert_int_equal(n, 3);
-    release_all(q, hand, n);
-    rocketmq_queue_free(q);
+    consumer_end(q, hand, n);
 }
 
 /* The proxy lost our settings: they are sent again before the next poll. */
@@ -219,8 +211,7 @@ static void receives_are_refused(void **state)
     fake_poll_messages(fake_poll_at(B, 1), 0, 1);
     assert_int_equal(receive_end(&t, hand, &n), 0);
     UNTIL(L, !rocketmq_queue_complaint(q));
-    release_all(q, hand, n);
-    rocketmq_queue_free(q);
+    consumer_end(q, hand, n);
 }
 
 /* Empty answers: again at once, but not as fast as a proxy that does not wait would have it. */
@@ -305,8 +296,7 @@ static void two_brokers(void **state)
     fake_poll_messages(fake_poll_at(B, 1), 0, 4);
     assert_int_equal(receive_end(&t, hand, &n), 0);
     assert_int_equal(n, 4);
-    release_all(q, hand, n);
-    rocketmq_queue_free(q);
+    consumer_end(q, hand, n);
 }
 
 /* With one slot to give, the brokers have their turns. */
@@ -377,9 +367,7 @@ static void damaged_and_too_long(void **state)
     int n = 0;
     static char big[20000];
     memset(big, 'b', sizeof big - 1);
-    receive_start(q, &t, 5, 5 * SECONDS);
-    UNTIL(L, B->n_polls == 1);
-    struct fake_poll *p = fake_poll_at(B, 0);
+    struct fake_poll *p = receive_poll(q, &t, 5);
     fake_poll_ok(p);
     fake_poll_message(p, (struct said){.id = "m1",
                                        .handle = "h1",
@@ -403,13 +391,10 @@ static void damaged_and_too_long(void **state)
         assert_int_equal(event_decode(hand[i]->body, &e, &why), ERR_INVALID);
     }
     /* They are not what was sent, so they are never published again. */
-    int done;
-    assert_int_equal(batch_run(q, q->ops->retry_later, hand, 3, &done), 0);
-    assert_int_equal(done, 3);
+    BATCH(q, retry_later, hand, 3, 0, 3);
     assert_int_equal(B->proxy.n_stored, 0);
     assert_int_equal(B->n_changes, 3);
-    release_all(q, hand, n);
-    rocketmq_queue_free(q);
+    consumer_end(q, hand, n);
 }
 
 /* A lease is counted from the answer, but never from later than the poll's own end. */
@@ -428,8 +413,7 @@ static void a_process_that_stood_still(void **state)
     assert_int_equal(receive_end(&t, hand, &n), 0);
     assert_true(hand[0]->lease_until_us <= sent + (2 + 15) * SECONDS);
     assert_true(hand[0]->lease_until_us > sent + 16 * SECONDS);
-    release_all(q, hand, n);
-    rocketmq_queue_free(q);
+    consumer_end(q, hand, n);
 }
 
 /* Nothing is polled for before the settings are known there. */

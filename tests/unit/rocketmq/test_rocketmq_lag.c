@@ -314,8 +314,7 @@ static void sums(void **state)
     assert_true(t.l.of_all_items);
     /* What is in hand here counts, and its age if it was delivered first. */
     receive_some(q, 0, 3, hand);
-    int done;
-    assert_int_equal(batch_run(q, q->ops->ack, hand, 1, &done), 0);
+    BATCH(q, ack, hand, 1, 0, 1);
     assert_int_equal(lag(q, &t), 0);
     assert_int_equal(t.l.in_hand, 2);
     assert_true(t.l.oldest_age_ms > 86400000); /* stored at 1780000000 */

@@ -12,25 +12,19 @@ static void one_request_for_many_acks(void **state)
     (void)state;
     struct queue *q = consumer_queue();
     struct queue_message *hand[HAND];
-    int done;
     receive_some(q, 0, 6, hand);
-    assert_int_equal(batch_run(q, q->ops->ack, hand, 6, &done), 0);
-    assert_int_equal(done, 6);
+    BATCH(q, ack, hand, 6, 0, 6);
     assert_int_equal(B->ack_requests, 1);
     assert_int_equal(B->n_acks, 6);
     assert_string_equal(B->acks[0].topic, "T");
     assert_string_equal(B->acks[0].group, "G");
     /* Twice is harmless, and costs nothing; nor is an acked one given back or extended. */
-    assert_int_equal(batch_run(q, q->ops->ack, hand, 6, &done), 0);
-    assert_int_equal(done, 0);
-    assert_int_equal(batch_run(q, q->ops->extend, hand, 6, &done), 0);
-    assert_int_equal(done, 0);
-    assert_int_equal(batch_run(q, q->ops->retry_later, hand, 6, &done), 0);
-    assert_int_equal(done, 0);
+    BATCH(q, ack, hand, 6, 0, 0);
+    BATCH(q, extend, hand, 6, 0, 0);
+    BATCH(q, retry_later, hand, 6, 0, 0);
     assert_int_equal(B->ack_requests, 1);
     assert_int_equal(B->n_changes, 0);
-    release_all(q, hand, 6);
-    rocketmq_queue_free(q);
+    consumer_end(q, hand, 6);
 }
 
 /* Operations of one turn go together. */
@@ -47,8 +41,7 @@ static void acks_of_a_turn_go_together(void **state)
     assert_int_equal(B->ack_requests, 1);
     for (int i = 0; i < 3; i++)
         assert_int_equal(t[i].b.done, 2);
-    release_all(q, hand, 6);
-    rocketmq_queue_free(q);
+    consumer_end(q, hand, 6);
 }
 
 /* Each entry has its own status: the answer's "OK" is no answer. */
@@ -57,40 +50,31 @@ static void entries_that_differ(void **state)
     (void)state;
     struct queue *q = consumer_queue();
     struct queue_message *hand[HAND];
-    int done;
     receive_some(q, 0, 8, hand);
     B->ack_rules[0].handle = "h1";
     B->ack_rules[0].code = 40013; /* not ours any more: known */
-    assert_int_equal(batch_run(q, q->ops->ack, hand, 2, &done), 0);
-    assert_int_equal(done, 1);
+    BATCH(q, ack, hand, 2, 0, 1);
     assert_true(hand[1]->lease_until_us <= in(0));
-    assert_int_equal(batch_run(q, q->ops->ack, hand, 2, &done), 0); /* and never asked again */
-    assert_int_equal(done, 0);
+    BATCH(q, ack, hand, 2, 0, 0); /* and never asked again */
     assert_int_equal(B->n_acks, 2);
 
     B->ack_rules[1].handle = "h3"; /* its entry is missing */
-    assert_int_equal(batch_run(q, q->ops->ack, hand + 2, 2, &done), ERR_UNCERTAIN);
-    assert_int_equal(done, 1);
+    BATCH(q, ack, hand + 2, 2, ERR_UNCERTAIN, 1);
     B->ack_rules[1].code = 20000; /* the second try asks for that one only */
-    assert_int_equal(batch_run(q, q->ops->ack, hand + 2, 2, &done), 0);
-    assert_int_equal(done, 1);
+    BATCH(q, ack, hand + 2, 2, 0, 1);
     assert_int_equal(B->n_acks, 5);
 
     B->ack_rules[2].handle = "h4";
     B->ack_rules[2].code = 50001; /* told twice, in two ways */
     B->ack_rules[2].twice = true;
-    assert_int_equal(batch_run(q, q->ops->ack, hand + 4, 2, &done), ERR_UNCERTAIN);
-    assert_int_equal(done, 1);
+    BATCH(q, ack, hand + 4, 2, ERR_UNCERTAIN, 1);
     B->ack_rules[2].code = 20000; /* in the same way: so be it */
-    assert_int_equal(batch_run(q, q->ops->ack, hand + 4, 2, &done), 0);
-    assert_int_equal(done, 1);
+    BATCH(q, ack, hand + 4, 2, 0, 1);
 
     B->ack_rules[3].handle = "h6";
     B->ack_rules[3].code = 42900; /* certainly not done */
-    assert_int_equal(batch_run(q, q->ops->ack, hand + 6, 2, &done), ERR_UNAVAIL);
-    assert_int_equal(done, 1);
-    release_all(q, hand, 8);
-    rocketmq_queue_free(q);
+    BATCH(q, ack, hand + 6, 2, ERR_UNAVAIL, 1);
+    consumer_end(q, hand, 8);
 }
 
 static void acks_that_are_lost(void **state)
@@ -101,20 +85,16 @@ static void acks_that_are_lost(void **state)
     int done;
     receive_some(q, 0, 4, hand);
     fake_fault(&B->proxy, RMQ_ACK, FAULT_CUT, 0, 1);
-    assert_int_equal(batch_run(q, q->ops->ack, hand, 2, &done), ERR_UNCERTAIN);
-    assert_int_equal(done, 0);
+    BATCH(q, ack, hand, 2, ERR_UNCERTAIN, 0);
     fake_fault(&B->proxy, RMQ_ACK, FAULT_JUNK, 0, 1);
     int rc = batch_run(q, q->ops->ack, hand, 2, &done);
     assert_true(err_is_unknown(rc));
     fake_fault(&B->proxy, RMQ_ACK, FAULT_CODE, 40013, 1); /* the whole, without entries */
-    assert_int_equal(batch_run(q, q->ops->ack, hand, 1, &done), 0);
-    assert_int_equal(done, 0);
+    BATCH(q, ack, hand, 1, 0, 0);
     fake_fault(&B->proxy, RMQ_ACK, FAULT_CODE, 40100, 1);
-    assert_int_equal(batch_run(q, q->ops->ack, hand + 1, 1, &done), ERR_DENIED);
-    assert_int_equal(batch_run(q, q->ops->ack, hand + 1, 3, &done), 0);
-    assert_int_equal(done, 3);
-    release_all(q, hand, 4);
-    rocketmq_queue_free(q);
+    BATCH(q, ack, hand + 1, 1, ERR_DENIED, 0);
+    BATCH(q, ack, hand + 1, 3, 0, 3);
+    consumer_end(q, hand, 4);
 }
 
 /* All sessions ask for the route anew; until none has this broker's proxy any more. */
@@ -146,7 +126,7 @@ static void a_broker_that_left(void **state)
     struct rocketmq *mq = rmq_of(q);
     struct test_receive t;
     struct queue_message *hand[HAND];
-    int n = 0, done;
+    int n = 0;
     const struct rmq_channel *ch = rmq_channel_get(mq, host, gone.proxy.port);
     const struct rmq_session *s = &mq->consumer->group.session;
     UNTIL(L, rmq_session_settled(s, ch) && rmq_session_settled(s, mq->access[0]));
@@ -158,20 +138,17 @@ static void a_broker_that_left(void **state)
 
     B->proxy.n_brokers = 1;
     until_left(mq, ch);
-    assert_int_equal(batch_run(q, q->ops->ack, hand, 1, &done), 0);
-    assert_int_equal(done, 1);
+    BATCH(q, ack, hand, 1, 0, 1);
     assert_int_equal(gone.n_acks, 1);
 
     until_left(mq, ch);
     for (int port = 1; mq->n_channels < RMQ_CHANNELS_MAX; port++)
         assert_non_null(rmq_channel_get(mq, host, port));
     assert_ptr_equal(rmq_channel_get(mq, host, stranger.port), ch);
-    assert_int_equal(batch_run(q, q->ops->ack, hand + 1, 1, &done), ERR_UNAVAIL);
-    assert_int_equal(batch_run(q, q->ops->extend, hand + 1, 1, &done), ERR_UNAVAIL);
-    assert_int_equal(done, 0);
+    BATCH(q, ack, hand + 1, 1, ERR_UNAVAIL, 0);
+    BATCH(q, extend, hand + 1, 1, ERR_UNAVAIL, 0);
     assert_int_equal(stranger.calls[RMQ_ACK] + stranger.calls[RMQ_CHANGE_INVISIBLE], 0);
-    release_all(q, hand, 2);
-    rocketmq_queue_free(q);
+    consumer_end(q, hand, 2);
     fake_proxy_stop(&stranger);
     fake_proxy_stop(&gone.proxy);
 }
@@ -182,25 +159,21 @@ static void extended(void **state)
     (void)state;
     struct queue *q = consumer_queue();
     struct queue_message *hand[HAND];
-    int done;
     receive_some(q, 0, 3, hand);
     int64_t first = hand[0]->lease_until_us;
     turns(30 * MS);
-    assert_int_equal(batch_run(q, q->ops->extend, hand, 2, &done), 0);
-    assert_int_equal(done, 2);
+    BATCH(q, extend, hand, 2, 0, 2);
     assert_int_equal(B->n_changes, 2);
     assert_int_equal(B->changes[0].ms, 15000);
     assert_true(hand[0]->lease_until_us > first && hand[0]->lease_until_us <= in(15 * SECONDS));
     assert_int_equal(hand[2]->lease_until_us, first);
-    assert_int_equal(batch_run(q, q->ops->extend, hand, 1, &done), 0);
+    BATCH(q, extend, hand, 1, 0, 1);
     assert_string_equal(B->changes[2].handle, "h0'");
-    assert_int_equal(batch_run(q, q->ops->ack, hand, 3, &done), 0);
-    assert_int_equal(done, 3);
+    BATCH(q, ack, hand, 3, 0, 3);
     assert_string_equal(B->acks[0].handle, "h0''");
     assert_string_equal(B->acks[1].handle, "h1'");
     assert_string_equal(B->acks[2].handle, "h2");
-    release_all(q, hand, 3);
-    rocketmq_queue_free(q);
+    consumer_end(q, hand, 3);
 }
 
 /* Nobody knows whether there is a new handle: the old one is never used again. */
@@ -222,21 +195,18 @@ static void extensions_in_doubt(void **state)
         assert_true(hand[i]->lease_until_us <= in(0));
     }
     B->no_handle = true; /* OK, and no handle */
-    assert_int_equal(batch_run(q, q->ops->extend, hand + 4, 1, &done), ERR_UNCERTAIN);
+    BATCH(q, extend, hand + 4, 1, ERR_UNCERTAIN, 0);
     B->no_handle = false;
     B->change_code = 40013;
-    assert_int_equal(batch_run(q, q->ops->extend, hand + 5, 1, &done), 0); /* not ours: known */
-    assert_int_equal(done, 0);
+    BATCH(q, extend, hand + 5, 1, 0, 0); /* not ours: known */
     assert_int_equal(counted("seckill_mq_lease_lost_total") - lost, 6);
     int changes = B->n_changes;
-    assert_int_equal(batch_run(q, q->ops->ack, hand, 6, &done), 0);
-    assert_int_equal(done, 0);
-    assert_int_equal(batch_run(q, q->ops->extend, hand, 6, &done), 0);
-    assert_int_equal(batch_run(q, q->ops->retry_later, hand, 6, &done), 0);
+    BATCH(q, ack, hand, 6, 0, 0);
+    BATCH(q, extend, hand, 6, 0, 0);
+    BATCH(q, retry_later, hand, 6, 0, 0);
     assert_int_equal(B->n_acks, 0);
     assert_int_equal(B->n_changes, changes);
-    release_all(q, hand, 6);
-    rocketmq_queue_free(q);
+    consumer_end(q, hand, 6);
 }
 
 /* Certainly not done: the old handle and its lease are still good. */
@@ -245,18 +215,15 @@ static void extensions_refused(void **state)
     (void)state;
     struct queue *q = consumer_queue();
     struct queue_message *hand[HAND];
-    int done;
     receive_some(q, 0, 1, hand);
     int64_t until = hand[0]->lease_until_us;
     B->change_code = 42900;
-    assert_int_equal(batch_run(q, q->ops->extend, hand, 1, &done), ERR_UNAVAIL);
+    BATCH(q, extend, hand, 1, ERR_UNAVAIL, 0);
     assert_int_equal(hand[0]->lease_until_us, until);
     B->change_code = 20000;
-    assert_int_equal(batch_run(q, q->ops->extend, hand, 1, &done), 0);
-    assert_int_equal(done, 1);
+    BATCH(q, extend, hand, 1, 0, 1);
     assert_string_equal(B->changes[1].handle, "h0");
-    release_all(q, hand, 1);
-    rocketmq_queue_free(q);
+    consumer_end(q, hand, 1);
 }
 
 /* Never two requests with handles of one message: the ack waits, and uses the new handle. */
@@ -284,8 +251,7 @@ static void one_request_at_a_time(void **state)
     assert_int_equal(ack.b.done, 2);
     assert_int_equal(later.b.done, 0);
     assert_int_equal(later.rc, 0);
-    release_all(q, hand, 2);
-    rocketmq_queue_free(q);
+    consumer_end(q, hand, 2);
 }
 
 /* What waits for another's answer ends at its own deadline; what is unsent when it is cancelled is
@@ -311,8 +277,7 @@ static void waiting_steps_end(void **state)
     UNTIL(L, ack.ends);
     assert_int_equal(ack.b.done, 0);
     assert_int_equal(B->n_acks, 0);
-    release_all(q, hand, 1);
-    rocketmq_queue_free(q);
+    consumer_end(q, hand, 1);
 }
 
 /* More than go at a time. */
@@ -356,8 +321,7 @@ static void many_extensions(void **state)
     UNTIL(L, first.ends && second.ends);
     assert_int_equal(first.b.done, 64);
     assert_int_equal(second.b.done, 136);
-    release_all(q, hand, 200);
-    rocketmq_queue_free(q);
+    consumer_end(q, hand, 200);
 }
 
 /* --- rule 22 --- */
@@ -380,21 +344,18 @@ static void later(void **state)
     struct queue *q = consumer_queue();
     struct test_receive t;
     struct queue_message *hand[HAND];
-    int n = 0, done;
+    int n = 0;
     char body[EVENT_MAX_BYTES], again[EVENT_MAX_BYTES];
     body_of(1, 2, body, sizeof body);
     body_of(1, 3, again, sizeof again);
-    receive_start(q, &t, 3, 5 * SECONDS);
-    UNTIL(L, B->n_polls == 1);
-    struct fake_poll *p = fake_poll_at(B, 0);
+    struct fake_poll *p = receive_poll(q, &t, 3);
     fake_poll_ok(p);
     fake_poll_message(p, (struct said){.id = "m7", .handle = "h7", .body = body, .attempt = 7});
     fake_poll_message(p, (struct said){.id = "m8", .handle = "h8", .body = body, .attempt = 8});
     fake_poll_message(p, (struct said){.id = "m9", .handle = "h9", .body = "raw", .attempt = 12});
     fake_poll_end(p);
     assert_int_equal(receive_end(&t, hand, &n), 0);
-    assert_int_equal(batch_run(q, q->ops->retry_later, hand, 3, &done), 0);
-    assert_int_equal(done, 3);
+    BATCH(q, retry_later, hand, 3, 0, 3);
     assert_int_equal(B->n_changes, 1);
     assert_string_equal(B->changes[0].handle, "h7");
     assert_int_equal(B->changes[0].ms, 700);
@@ -409,8 +370,7 @@ static void later(void **state)
     assert_memory_equal(m->body, again, m->body_n); /* one republish more */
     assert_string_equal(B->proxy.stored[1].id, "m9");
     assert_int_equal(B->proxy.stored[1].body_n, 3); /* what we cannot read stays as it is */
-    release_all(q, hand, 3);
-    rocketmq_queue_free(q);
+    consumer_end(q, hand, 3);
 }
 
 /* Not published, so not acked: it comes again by its lease. */
@@ -420,28 +380,24 @@ static void later_in_doubt(void **state)
     struct queue *q = consumer_queue();
     struct test_receive t;
     struct queue_message *hand[HAND];
-    int n = 0, done;
-    receive_start(q, &t, 2, 5 * SECONDS);
-    UNTIL(L, B->n_polls == 1);
-    struct fake_poll *p = fake_poll_at(B, 0);
+    int n = 0;
+    struct fake_poll *p = receive_poll(q, &t, 2);
     fake_poll_ok(p);
     fake_poll_message(p, (struct said){.id = "m8", .handle = "h8", .body = "x", .attempt = 8});
     fake_poll_message(p, (struct said){.id = "m9", .handle = "h9", .body = "x", .attempt = 9});
     fake_poll_end(p);
     assert_int_equal(receive_end(&t, hand, &n), 0);
     fake_fault(&B->proxy, RMQ_SEND, FAULT_CODE, 40006, 2);
-    assert_int_equal(batch_run(q, q->ops->retry_later, hand, 1, &done), ERR_INVALID);
+    BATCH(q, retry_later, hand, 1, ERR_INVALID, 0);
     fake_fault(&B->proxy, RMQ_SEND, FAULT_CODE, 50400, 2);
-    assert_int_equal(batch_run(q, q->ops->retry_later, hand, 1, &done), ERR_UNCERTAIN);
+    BATCH(q, retry_later, hand, 1, ERR_UNCERTAIN, 0);
     assert_int_equal(B->n_acks, 0);
     B->proxy.faults[RMQ_SEND].n = 0;
     /* Published, and the ack is too late: it is done all the same. */
     B->ack_rules[0].handle = "h8";
     B->ack_rules[0].code = 40013;
-    assert_int_equal(batch_run(q, q->ops->retry_later, hand, 1, &done), 0);
-    assert_int_equal(done, 1);
-    release_all(q, hand, 2);
-    rocketmq_queue_free(q);
+    BATCH(q, retry_later, hand, 1, 0, 1);
+    consumer_end(q, hand, 2);
 }
 
 /* The group's dead letter topic is read by a group of its own; from there later means: published to
@@ -453,7 +409,7 @@ static void dead_letters(void **state)
     struct queue *q = consumer_queue();
     struct test_receive t;
     struct queue_message *hand[HAND];
-    int n = 0, done;
+    int n = 0;
     receive_start(q, &t, 4, 10 * SECONDS);
     UNTIL(L, fake_polls_open(B, "%DLQ%G") == 1);
     struct fake_poll *p = &B->polls[0];
@@ -468,18 +424,16 @@ static void dead_letters(void **state)
     assert_int_equal(receive_end(&t, hand, &n), 0);
     assert_int_equal(n, 2);
     assert_true(hand[0]->dead && hand[1]->dead);
-    assert_int_equal(batch_run(q, q->ops->retry_later, hand, 1, &done), 0);
-    assert_int_equal(done, 1);
+    BATCH(q, retry_later, hand, 1, 0, 1);
     assert_int_equal(B->proxy.n_stored, 1);
     assert_string_equal(B->proxy.stored[0].id, "m1");
-    assert_int_equal(batch_run(q, q->ops->ack, hand + 1, 1, &done), 0);
+    BATCH(q, ack, hand + 1, 1, 0, 1);
     assert_int_equal(B->n_acks, 2);
     for (int i = 0; i < 2; i++) {
         assert_string_equal(B->acks[i].topic, "%DLQ%G");
         assert_string_equal(B->acks[i].group, "D");
     }
-    release_all(q, hand, 2);
-    rocketmq_queue_free(q);
+    consumer_end(q, hand, 2);
 }
 
 /* A group that asks for every slot does not keep the dead letters waiting for ever. */
