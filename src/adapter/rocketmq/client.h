@@ -139,7 +139,7 @@ enum rmq_complaint { /* the weightiest first: that is what is told */
                      RMQ_SAYS_DENIED,
                      RMQ_SAYS_NO_TOPIC,
                      RMQ_SAYS_NO_GROUP,
-                     RMQ_SAYS_REFUSED, /* what we ask for, always: a setting that it does not take */
+                     RMQ_SAYS_REFUSED,     /* whatever we ask: some setting of ours is no good */
                      RMQ_SAYS_UNREACHABLE, /* no configured proxy answers: may pass by itself */
                      RMQ_COMPLAINTS
 };
