@@ -211,6 +211,8 @@ int rmq_consumer_new(struct rocketmq *mq, char *err, size_t err_cap)
 bool rmq_consumer_ready(const struct rocketmq *mq)
 {
     const struct rmq_consumer *c = mq->consumer;
+    if (c && c->group.session.said[RMQ_SAYS_NO_GROUP].set)
+        return false; /* not every proxy asks for the group when it takes the settings */
     for (int i = 0; c && i < mq->n_channels; i++) {
         if (rmq_session_settled(&c->group.session, &mq->channels[i]))
             return true;

@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "core/retry.h"
+#include <string.h>
 
 /* The request's deadline is beyond the poll: a poll that is cut strands messages. By their defaults
  * proxies make POLL_LEAST_US of whatever is shorter, and refuse a request that has less left. */
@@ -83,6 +84,13 @@ static void failed(struct rmq_poll *p, const struct rmq_answer *a)
     rmq_receive_failed(c, a->rc ? a->rc : ERR_UNAVAIL);
 }
 
+/* A proxy of 5.3 with its broker inside took our settings without a word, and says it like this. */
+static bool group_missing(const struct rmq_answer *a)
+{
+    return a->code == RMQ_CODE_INTERNAL && strstr(a->text, "subscription group") &&
+           strstr(a->text, "not exist");
+}
+
 static void on_answer(struct rmq_call *call, const struct rmq_answer *a)
 {
     struct rmq_poll *p = container_of(call, struct rmq_poll, call);
@@ -107,7 +115,10 @@ static void on_answer(struct rmq_call *call, const struct rmq_answer *a)
     }
     if (c->mq->ending)
         return;
-    rmq_session_heed(&o->source->session, call->channel, a);
+    struct rmq_answer heeded = *a;
+    if (group_missing(a))
+        heeded.class = RMQ_MISSING_GROUP;
+    rmq_session_heed(&o->source->session, call->channel, &heeded);
     if (a->class == RMQ_OK || a->class == RMQ_EMPTY) {
         o->failures = 0;
         if (p->got == 0 && now - p->sent_us < SOON_US)

@@ -189,6 +189,31 @@ static void settings_lost(void **state)
     rocketmq_queue_free(q);
 }
 
+/* 5.3 takes the settings of a group that is not there, and says so to each receive, as 50001. */
+static void receives_of_a_missing_group(void **state)
+{
+    (void)state;
+    struct queue *q = consumer_queue();
+    struct test_receive t;
+    struct queue_message *hand[HAND];
+    int n = 0;
+    receive_start(q, &t, 5, 10 * SECONDS);
+    UNTIL(L, B->n_polls == 1);
+    assert_true(rocketmq_queue_ready(q));
+    fake_say_code(fake_poll_at(B, 0)->call, 50001, "subscription group [G] does not exist");
+    fake_poll_at(B, 0)->call = NULL;
+    assert_true(receive_end(&t, hand, &n) < 0);
+    assert_false(rocketmq_queue_ready(q));
+    assert_non_null(strstr(rocketmq_queue_complaint(q), "mqadmin updateSubGroup"));
+    receive_start(q, &t, 5, 10 * SECONDS);
+    UNTIL(L, B->n_polls == 2);
+    fake_poll_messages(fake_poll_at(B, 1), 0, 1);
+    assert_int_equal(receive_end(&t, hand, &n), 0);
+    UNTIL(L, !rocketmq_queue_complaint(q) && rocketmq_queue_ready(q));
+    release_all(q, hand, n);
+    rocketmq_queue_free(q);
+}
+
 /* A lease that is too short for it, say: no receive will ever do, so somebody has to be told. */
 static void receives_are_refused(void **state)
 {
@@ -513,6 +538,7 @@ int main(void)
         T(polls_outlive_their_receives),
         T(broken_streams),
         T(settings_lost),
+        T(receives_of_a_missing_group),
         T(receives_are_refused),
         T(empty_answers),
         T(failures_are_told_and_paced),
