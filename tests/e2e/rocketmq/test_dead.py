@@ -41,7 +41,7 @@ def test_what_fails_by_its_own_fault_is_quarantined_and_replayed(mq):
     wrong, and replays it. Behind it one that nobody can read: rule 24."""
     attempts = 8 if FULL else 3
     with System({**SHORT, "worker.max_attempts": attempts, "worker.redelivery_base": "50ms", "worker.redelivery_max": "100ms",
-                 "worker.recover_after": "3s"}, queue=mq) as s:
+                 "worker.recover_after": "60s"}, queue=mq) as s:
         item = s.item(stock=30)
         break_placing(s, 13)
         for user in range(1, 21):
