@@ -7,7 +7,8 @@
  *    └ settled, route, tick, a slot is free
  *
  * A poll outlives the receive that caused it. So what it may still bring counts as asked for: the
- * next receive polls for that many less. */
+ * next receive polls for that many less. A cancelled receive begins none and waits for those under
+ * way: cut off, a poll strands what is popped for it, for seconds or for a whole lease. */
 #include "adapter/rocketmq/inner.h"
 
 #include "base/err.h"
@@ -16,6 +17,7 @@
 
 /* A batch is there within 3–12 ms; one that hangs is handed over as it is. */
 #define LINGER_US 20000
+#define CANCEL_GRACE_US 1000000 /* beyond a poll's time, for those that a cancel waits for */
 #define DEAD_SLOTS 4 /* dead letters are rare; their poll must not keep the others' slots */
 #define DEAD_TURN 3  /* polls of the group, between two of the dead letters where slots are few */
 
@@ -65,6 +67,16 @@ static bool in_the_middle(const struct rmq_source *s)
     return false;
 }
 
+static bool polls_run(const struct rmq_consumer *c)
+{
+    return polling(&c->group) + polling(&c->dead) > 0;
+}
+
+static bool more_is_coming(const struct rmq_consumer *c, const struct receiving *x)
+{
+    return in_the_middle(&c->group) || in_the_middle(&c->dead) || (x->canceled && polls_run(c));
+}
+
 /* --- handing over --- */
 static void take_ready(struct rmq_consumer *c, struct receiving *x)
 {
@@ -87,17 +99,16 @@ static void take_ready(struct rmq_consumer *c, struct receiving *x)
 static void hand_over(struct rmq_consumer *c, bool at_once)
 {
     struct receiving *x;
-    at_once = at_once || !(in_the_middle(&c->group) || in_the_middle(&c->dead));
     while ((x = first(c))) {
         take_ready(c, x);
-        if (x->r->n == 0)
+        if (x->r->n == 0 && !(x->canceled && !polls_run(c)))
             break;
-        if (x->r->n < x->r->max && !at_once) {
+        if (x->r->n > 0 && x->r->n < x->r->max && !at_once && more_is_coming(c, x)) {
             if (!c->linger.slot)
                 sched_set_in(loop_sched(c->mq->loop), &c->linger, LINGER_US);
             break;
         }
-        complete(x, 0);
+        complete(x, x->r->n ? 0 : ERR_CANCELED);
     }
     if (c->n_ready == 0 && (!x || x->r->n == 0))
         sched_clear(loop_sched(c->mq->loop), &c->linger);
@@ -219,7 +230,7 @@ void rmq_receive_pump(struct rmq_consumer *c)
     if (c->mq->ending || c->closing)
         return;
     hand_over(c, false);
-    if (!first(c))
+    if (!first(c) || first(c)->canceled)
         return;
     begin_polls(c);
     set_tick(c);
@@ -252,7 +263,7 @@ void rmq_receive_failed(struct rmq_consumer *c, int rc)
     struct receiving *x = first(c);
     /* What did come is handed over by the pump. */
     if (x && x->r->n == 0 && c->n_ready == 0 && polling(&c->group) == 0)
-        complete(x, rc);
+        complete(x, x->canceled ? ERR_CANCELED : rc);
 }
 
 /* --- the operation --- */
@@ -299,7 +310,8 @@ bool rmq_receive_cancel(struct rmq_consumer *c, struct op *op)
         if (&x->r->op != op)
             continue;
         x->canceled = true;
-        sched_set(loop_sched(c->mq->loop), &x->timer, 0);
+        int64_t wait = polls_run(c) ? c->mq->c.poll_us + CANCEL_GRACE_US : 0;
+        sched_set_in(loop_sched(c->mq->loop), &x->timer, wait);
         return true;
     }
     return false;
