@@ -66,6 +66,8 @@ static void on_message(struct h2grpc_call *h2, struct str bytes)
     const char *text;
     int code = rmq_method_status(c->method, m, &text);
     if (code) {
+        /* Two words of one call: which of them is true, nobody knows. */
+        c->bad |= c->code && c->method != RMQ_RECEIVE && c->method != RMQ_TELEMETRY;
         c->code = code;
         str_copy(c->text, sizeof c->text, str_of(text));
     }

@@ -269,6 +269,11 @@ static void take_send(struct fake_call *x, struct str request, const struct fake
     if (f->kind == FAULT_LOST || f->kind == FAULT_CUT)
         return;
     fake_say(x, &r.base);
+    if (f->kind == FAULT_TWICE) {
+        ok.code = 40007;
+        r.n_entries = 0;
+        fake_say(x, &r.base);
+    }
     fake_end(x, 0, "");
 }
 

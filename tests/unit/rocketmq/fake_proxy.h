@@ -44,6 +44,7 @@ enum fake_fault_kind {
     FAULT_CUT,    /* it happens, and the connection is lost */
     FAULT_RESET,  /* RST_STREAM with this code */
     FAULT_TWO,    /* of a send: two receipts */
+    FAULT_TWICE,  /* of a send: stored, it says; then that it refused */
     FAULT_ZERO,   /* none */
     FAULT_ENTRY,  /* the entry's status is this code, the answer's is OK */
     FAULT_ID,     /* the receipt names another message */

@@ -126,6 +126,8 @@ static void outcomes(void **state)
         {FAULT_ZERO, 0, 1, ERR_UNCERTAIN, 1, 1},
         {FAULT_ENTRY, 50401, 1, ERR_UNCERTAIN, 1, 1},
         {FAULT_ID, 0, 1, ERR_UNCERTAIN, 1, 1},
+        /* two answers to one call: neither is believed */
+        {FAULT_TWICE, 0, 9, ERR_UNCERTAIN, 2, 2},
     };
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
         struct queue *q = test_queue_ready(w->l, w->a.target, NULL);
