@@ -215,8 +215,11 @@ class Item:
         return self.system.redis_client.xlen(self.key("events")), 0
 
     def settled(self):
+        # The queue first: what is acknowledged by then is in the books, if only as unsettled.
+        if self.backlog() != (0, 0):
+            return False
         b = self.books()
-        return b["pending"] == 0 and b["unsettled"] == 0 and self.backlog() == (0, 0)
+        return b["pending"] == 0 and b["unsettled"] == 0
 
     def await_settled(self, timeout=60):
         wait_for(f"item {self.activity} to settle", self.settled, timeout)
