@@ -231,12 +231,17 @@ static void each_poll(struct rmq_source *s, void (*f)(struct rmq_poll *p))
     }
 }
 
-static int polls(const struct rmq_source *s)
+int rmq_source_polling(const struct rmq_source *s)
 {
     int n = 0;
     for (int i = 0; i < s->n_outlets; i++)
         n += s->outlets[i]->polling;
     return n;
+}
+
+bool rmq_polls_run(const struct rmq_consumer *c)
+{
+    return rmq_source_polling(&c->group) + rmq_source_polling(&c->dead) > 0;
 }
 
 static void cancel_poll(struct rmq_poll *p)
@@ -254,8 +259,8 @@ static void on_close_timer(struct timer *t)
 
 void rmq_consumer_moved(struct rmq_consumer *c)
 {
-    if (!c->closing || c->mq->ending || c->leaving || polls(&c->group) || polls(&c->dead) ||
-        c->n_ready || !list_empty(&c->works))
+    if (!c->closing || c->mq->ending || c->leaving || rmq_polls_run(c) || c->n_ready ||
+        !list_empty(&c->works))
         return;
     c->leaving = true;
     sched_clear(loop_sched(c->mq->loop), &c->close_timer);

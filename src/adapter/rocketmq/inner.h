@@ -178,7 +178,9 @@ static inline struct rmq_slot *rmq_slot_of(struct queue_message *m)
 /* Where to send what concerns this outlet now; settled: only where our settings are known. NULL:
  * nowhere. */
 struct rmq_channel *rmq_outlet_channel(struct rmq_outlet *o, bool settled);
-void rmq_consumer_moved(struct rmq_consumer *c); /* something ended: the clean end may go on */
+int rmq_source_polling(const struct rmq_source *s); /* polls under way */
+bool rmq_polls_run(const struct rmq_consumer *c);   /* any, of either source */
+void rmq_consumer_moved(struct rmq_consumer *c);    /* something ended: the clean end may go on */
 
 /* slot.c */
 int rmq_slots_init(struct rmq_consumer *c, int n); /* 0 or ERR_OVERLOAD: no memory */

@@ -46,14 +46,6 @@ static void complete(struct receiving *x, int rc)
     r->op.on_done(&r->op, rc);
 }
 
-static int polling(const struct rmq_source *s)
-{
-    int n = 0;
-    for (int i = 0; i < s->n_outlets; i++)
-        n += s->outlets[i]->polling;
-    return n;
-}
-
 /* A batch is on its way: more of it comes in a moment. */
 static bool in_the_middle(const struct rmq_source *s)
 {
@@ -67,14 +59,9 @@ static bool in_the_middle(const struct rmq_source *s)
     return false;
 }
 
-static bool polls_run(const struct rmq_consumer *c)
-{
-    return polling(&c->group) + polling(&c->dead) > 0;
-}
-
 static bool more_is_coming(const struct rmq_consumer *c, const struct receiving *x)
 {
-    return in_the_middle(&c->group) || in_the_middle(&c->dead) || (x->canceled && polls_run(c));
+    return in_the_middle(&c->group) || in_the_middle(&c->dead) || (x->canceled && rmq_polls_run(c));
 }
 
 /* --- handing over --- */
@@ -101,7 +88,7 @@ static void hand_over(struct rmq_consumer *c, bool at_once)
     struct receiving *x;
     while ((x = first(c))) {
         take_ready(c, x);
-        if (x->r->n == 0 && !(x->canceled && !polls_run(c)))
+        if (x->r->n == 0 && !(x->canceled && !rmq_polls_run(c)))
             break;
         if (x->r->n > 0 && x->r->n < x->r->max && !at_once && more_is_coming(c, x)) {
             if (!c->linger.slot)
@@ -262,7 +249,7 @@ void rmq_receive_failed(struct rmq_consumer *c, int rc)
 {
     struct receiving *x = first(c);
     /* What did come is handed over by the pump. */
-    if (x && x->r->n == 0 && c->n_ready == 0 && polling(&c->group) == 0)
+    if (x && x->r->n == 0 && c->n_ready == 0 && rmq_source_polling(&c->group) == 0)
         complete(x, x->canceled ? ERR_CANCELED : rc);
 }
 
@@ -276,7 +263,8 @@ static void on_deadline(struct timer *t)
     if (x->r->n == 0 && x->canceled)
         rc = ERR_CANCELED;
     /* Nothing came because nobody could be asked: that is not an empty queue. */
-    else if (x->r->n == 0 && !x->usable && polling(&c->group) == 0 && rmq_slots_left(c) > 0)
+    else if (x->r->n == 0 && !x->usable && rmq_source_polling(&c->group) == 0 &&
+             rmq_slots_left(c) > 0)
         rc = ERR_UNAVAIL;
     complete(x, rc);
     rmq_receive_pump_later(c);
@@ -310,7 +298,7 @@ bool rmq_receive_cancel(struct rmq_consumer *c, struct op *op)
         if (&x->r->op != op)
             continue;
         x->canceled = true;
-        int64_t wait = polls_run(c) ? c->mq->c.poll_us + CANCEL_GRACE_US : 0;
+        int64_t wait = rmq_polls_run(c) ? c->mq->c.poll_us + CANCEL_GRACE_US : 0;
         sched_set_in(loop_sched(c->mq->loop), &x->timer, wait);
         return true;
     }
