@@ -93,3 +93,26 @@ uint64_t test_metric(const char *name, const char *labels)
     }
     return metric_value(metric_counter(name, "", labels));
 }
+
+int test_metrics_documented(void)
+{
+    static char docs[256 << 10];
+    FILE *f = fopen(SECKILL_SOURCE_DIR "/docs/metrics.md", "r");
+    assert_non_null(f);
+    docs[fread(docs, 1, sizeof docs - 1, f)] = '\0';
+    fclose(f);
+    struct strbuf text;
+    strbuf_init(&text, 1 << 20);
+    metric_render(&text);
+    strbuf_add_char(&text, '\0');
+    int n = 0;
+    for (const char *at = text.ptr; (at = strstr(at, "# TYPE seckill_mq_")); at++, n++) {
+        char name[80], type[16], row[128];
+        assert_int_equal(sscanf(at, "# TYPE %79s %15s", name, type), 2);
+        snprintf(row, sizeof row, "| `%s` | %s |", name, type);
+        if (!strstr(docs, row))
+            fail_msg("docs/metrics.md has no row %s", row);
+    }
+    strbuf_deinit(&text);
+    return n;
+}

@@ -33,3 +33,5 @@ struct test_op {
 };
 void test_op_init(struct test_op *t, int64_t deadline_in_us);
 uint64_t test_metric(const char *name, const char *labels); /* a counter or gauge */
+/* Each "seckill_mq_" metric there is now has its row in docs/metrics.md. How many there are. */
+int test_metrics_documented(void);
