@@ -96,6 +96,10 @@ static void take_one(struct worker *w, struct queue_message *m)
         burial_unreadable(k, false, "of another item than its stream");
         return;
     }
+    if (k->e.command != EVENT_CREATE) {
+        burial_unreadable(k, true, "a command");
+        return;
+    }
     progress_received(k);
     if (m->dead)
         returned_add(k);

@@ -341,7 +341,7 @@ static void test_a_newer_schema_is_quarantined_by_its_ids(void **state)
     (void)state;
     world_init(&x, 100);
     struct event e = world_event(&x, ITEM, 7);
-    e.schema_version = EVENT_SCHEMA_VERSION + 1;
+    e.schema_version = EVENT_SCHEMA_COMMAND + 1;
     struct strbuf b;
     strbuf_init(&b, EVENT_MAX_BYTES);
     event_encode(&e, false, &b);
