@@ -96,11 +96,8 @@ static void take_one(struct worker *w, struct queue_message *m)
         burial_unreadable(k, false, "of another item than its stream");
         return;
     }
-    if (k->e.command != EVENT_CREATE) {
-        burial_unreadable(k, true, "a command");
-        return;
-    }
-    progress_received(k);
+    if (k->e.command == EVENT_CREATE)
+        progress_received(k);
     if (m->dead)
         returned_add(k);
     else

@@ -143,6 +143,9 @@ const struct conf_option settings_table[] = {
     {"drain.worker", CONF_DURATION, AT(drain.worker_us), "30s", 0, 10 * MIN, .help = "finishing messages in hand"},
     {"drain.after_cancel", CONF_DURATION, AT(drain.after_cancel_us), "2s", 0, 60 * S, .help = "what was cancelled may still end"},
 
+    {"order.unpaid", CONF_DURATION, AT(order.unpaid_us), "15m", 1 * S, 30 * 1440 * MIN, .help = "an order that is not paid is closed after this, as soon as every payment accepted in it has been worked on"},
+    {"order.parked_give_up", CONF_DURATION, AT(order.parked_give_up_us), "30m", 1 * S, 30 * 1440 * MIN, .help = "a cancel or payment whose request has no outcome for so long ends without one: the payment is refunded"},
+
     {"item.delivery_window", CONF_DURATION, AT(item.delivery_us), "24h", 1 * MIN, 30 * 1440 * MIN, .help = "an item's Redis keys live on after its end: for late messages"},
     {"item.reconcile_window", CONF_DURATION, AT(item.reconcile_us), "24h", 1 * MIN, 30 * 1440 * MIN, .help = "and for reconciliation"},
 };

@@ -96,6 +96,10 @@ struct settings {
     } drain;
 
     struct {
+        int64_t unpaid_us, parked_give_up_us;
+    } order;
+
+    struct {
         int64_t delivery_us, reconcile_us; /* keys live until ends + both */
     } item;
 };
