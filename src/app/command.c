@@ -4,6 +4,7 @@
 #include "app/worker.h"
 #include "base/crashpoint.h"
 #include "base/panic.h"
+#include <stdlib.h>
 
 void command_fill(struct orders_command *row, const struct event *e, struct str body)
 {
@@ -47,6 +48,40 @@ void command_note(struct worker *w, const struct event *e, const struct orders_c
            LOG_Z("reason", row->reason), LOG_S("trace_id", event_trace_id(e->traceparent)));
 }
 
+/* --- rule 27: the request stays SUCCEEDED, and says that the cancel was refused --- */
+
+struct refusal {
+    struct worker *w;
+    struct stock_refuse op;
+};
+
+static void on_refusal_told(struct op *op, int rc)
+{
+    struct refusal *r = container_of(op, struct refusal, op.op);
+    struct worker *w = r->w;
+    (void)rc; /* the order itself says PAID, and PostgreSQL's answer the rest */
+    free(r);
+    worker_op_ended(w);
+}
+
+void command_tell_refusal(struct worker *w, const struct event *e, const struct orders_command *row)
+{
+    if (e->command != EVENT_CANCEL || row->outcome != ORDERS_REFUSED ||
+        strcmp(row->reason, "PAID") != 0)
+        return;
+    struct refusal *r = malloc(sizeof *r);
+    if (!r)
+        return;
+    r->w = w;
+    r->op = (struct stock_refuse){.op = {on_refusal_told, worker_store_deadline(w)},
+                                  .item = e->item,
+                                  .user_id = e->user_id,
+                                  .request_id = e->request_id,
+                                  .reservation_id = e->reservation_id};
+    worker_op_begun(w);
+    w->stock->ops->refuse(w->stock, &r->op);
+}
+
 struct stock_settle_row command_settle_row(const struct orders_command *row)
 {
     return (struct stock_settle_row){.user_id = row->user_id,
@@ -69,6 +104,7 @@ void command_finish(struct worker *w, struct item item, struct work **works,
             continue;
         }
         command_note(w, &k->e, r);
+        command_tell_refusal(w, &k->e, r);
         worker_outcome(k, r->fresh ? OUTCOME_COMMAND : OUTCOME_DUPLICATE);
         struct stock_settle_row row = command_settle_row(r);
         finish_add(f, k, r->outbox_id ? &row : NULL, r->outbox_id);

@@ -23,5 +23,9 @@ void command_finish(struct worker *w, struct item item, struct work **works,
                     const struct orders_command *rows, int n);
 /* Counts and logs an outcome of this call's. */
 void command_note(struct worker *w, const struct event *e, const struct orders_command *row);
+/* Writes a refused cancel into the buyer's record: fire and forget, one call each (bounded by what
+ * is in hand). Nothing for any other outcome. */
+void command_tell_refusal(struct worker *w, const struct event *e,
+                          const struct orders_command *row);
 /* The settle row of an order that was cancelled now. */
 struct stock_settle_row command_settle_row(const struct orders_command *row);

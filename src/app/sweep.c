@@ -213,7 +213,6 @@ static enum flow_result step_parked(struct flow *f)
 {
     struct worker *w = worker_of(f);
     struct sweep *s = &w->sweep;
-    health_saw(w, s->job.rc);
     if (s->job.rc < 0)
         note_failure(w, "parked", s->job.rc);
     for (int i = 0; i < s->n_commands; i++) {
@@ -223,6 +222,7 @@ static enum flow_result step_parked(struct flow *f)
         if (!c->done || c->rc < 0)
             continue;
         command_note(w, &c->e, &c->row);
+        command_tell_refusal(w, &c->e, &c->row);
         if (c->row.outbox_id)
             take_end(s, c);
     }
@@ -238,7 +238,6 @@ static enum flow_result step_expire(struct flow *f)
 {
     struct worker *w = worker_of(f);
     struct sweep *s = &w->sweep;
-    health_saw(w, s->job.rc);
     if (s->job.rc < 0)
         note_failure(w, "unpaid", s->job.rc);
     /* One that fails is passed over, so that it does not stop the others. */

@@ -10,9 +10,10 @@
  *            where it is not known, max_hold later (a payment that comes after that is refunded)
  *   SETTLE   what ended: its units go back in Redis at once; what fails is the relay's
  *
- * Several workers share it: parked commands are claimed, orders in hand are skipped. A call that
- * fails is made again at the next tick. Bounded: a page of each per tick. Loop thread; the calls
- * run on the crew, one job at a time. */
+ * It says nothing to the breaker: what waits behind the orders for a connection may run out of time
+ * while PostgreSQL is well. Several workers share it: parked commands are claimed, orders in hand
+ * are skipped. A call that fails is made again at the next tick. Bounded: a page of each per tick.
+ * Loop thread; the calls run on the crew, one job at a time. */
 #pragma once
 
 #include "app/settling.h"

@@ -24,6 +24,7 @@ struct settings {
         int64_t instance_lease_us;
         int64_t token_cache;
         int64_t retry_percent, retry_floor;
+        int64_t max_commands, command_us;
     } api;
 
     struct {
@@ -64,6 +65,11 @@ struct settings {
         setting_text keys, issuer, audience;
         int64_t leeway_us;
     } auth;
+
+    struct {
+        setting_text secret_file;
+        int64_t window_us;
+    } payments;
 
     struct {
         setting_text url;

@@ -43,6 +43,8 @@ static void test_pay(void **state)
     world_run(&x, 500 * MS);
     assert_string_equal(world_trace(&x), "cancel 1:REFUSED | ack 1");
     assert_string_equal(world_state(&x, ITEM, 1), "SUCCEEDED");
+    struct event e = world_event(&x, ITEM, 1);
+    assert_true(mem_stock_find(x.stock, ITEM, 1, &e.request_id)->cancel_refused);
     end(&x);
 }
 
