@@ -1,5 +1,6 @@
 """Issue 5, order lifecycle: cancel, pay and expiry on the whole system, the audit after each. failures.md 1 and 9; rules 4, 7,
 27, 31."""
+import json
 import threading
 import time
 import uuid
@@ -261,3 +262,23 @@ def test_redis_away():
         s.redis.start()
         wait_for("the cancel to be taken", lambda: s.cancel(item, 1, key).status == 202)
         await_state(s, item, 1, key, "CANCELLED")
+
+
+def test_the_operators_commands():
+    """seckillctl pay, as the payment provider; order show."""
+    with System() as s:
+        item = s.item(stock=1)
+        key, order = bought(s, item, 1)
+        pay = ["pay", *item.flags, "--user", "1", "--request", key, "--order", order, "--payment", "ctl-1", "--json", "--api",
+               f"127.0.0.1:{s.api.ports['api']}"]
+        assert json.loads(s.ctl(*pay).stdout) == {"payment_id": "ctl-1", "order_id": order, "state": "ACCEPTED"}
+        wait_for("the payment", lambda: status(s, 1, order) == "PAID")
+        shown = json.loads(s.ctl("order", "show", order, "--json").stdout)
+        assert (shown["order_id"], shown["status"], shown["request_id"]) == (order, "PAID", key)
+        assert s.ctl("order", "show", "1", check=False).returncode == 1
+        assert s.ctl("order", "show", "x", check=False).returncode == 2
+        pay[pay.index(order)] = "5"  # not this request's order
+        done = s.ctl(*pay, check=False)
+        assert done.returncode == 1 and "NOT_FOUND" in done.stderr, done
+        pay[pay.index("ctl-1")] = "cancel"
+        assert s.ctl(*pay, check=False).returncode == 2
