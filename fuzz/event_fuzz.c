@@ -12,7 +12,9 @@ static bool same(const struct event *a, const struct event *b)
            a->user_id == b->user_id && a->order_id == b->order_id &&
            a->created_at_us == b->created_at_us && a->schema_version == b->schema_version &&
            a->retry_count == b->retry_count && item_version_cmp(a->version, b->version) == 0 &&
-           str_eq(a->traceparent, b->traceparent) && str_eq(a->tracestate, b->tracestate);
+           str_eq(a->traceparent, b->traceparent) && str_eq(a->tracestate, b->tracestate) &&
+           a->command == b->command && str_eq(a->payment_id, b->payment_id) &&
+           a->accepted_at_ms == b->accepted_at_ms;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -28,6 +30,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (e.user_id <= 0 || e.order_id <= 0 || e.item.activity_id <= 0 || e.item.sku_id <= 0 ||
         e.retry_count < 0 || e.version.epoch < 0 || e.version.seq < 0 || e.created_at_us < 0)
         panic("accepted what is out of bounds");
+    if (e.command != EVENT_CREATE && e.schema_version < EVENT_SCHEMA_COMMAND)
+        panic("accepted a command that an old reader would make an order of");
+    if ((e.command == EVENT_PAY) != event_payment_id_ok(e.payment_id))
+        panic("a payment without an id, or an id without a payment");
     char mem[EVENT_MAX_BYTES];
     struct strbuf body;
     strbuf_init_fixed(&body, mem, sizeof mem);

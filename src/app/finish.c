@@ -12,6 +12,7 @@ enum { AGAIN_MAX = 3 };
 struct finish {
     struct settling settling;
     struct worker *w;
+    struct item item;
     int n; /* works to ack */
     bool ack_after;
     struct work *works[];
@@ -58,7 +59,7 @@ static void on_settled(struct settling *s)
     free(f);
 }
 
-static void once_more(struct worker *w, struct work *k)
+void finish_again(struct worker *w, struct work *k)
 {
     if (++k->again <= AGAIN_MAX) {
         worker_route(k);
@@ -68,37 +69,28 @@ static void once_more(struct worker *w, struct work *k)
     disposal_retry_later(w, k->e.item, &k, 1, k->m->deliveries);
 }
 
-void finish_start(struct worker *w, struct item item, struct work **works,
-                  const struct orders_row *rows, int n)
+struct finish *finish_new(struct worker *w, struct item item, int max)
 {
-    crashpoint("after_commit");
-    struct finish *f = calloc(1, sizeof *f + (size_t)n * sizeof f->works[0]);
+    struct finish *f = calloc(1, sizeof *f + (size_t)max * sizeof f->works[0]);
     if (!f)
-        panic("no memory to end %d messages", n);
+        panic("no memory to end %d messages", max);
     f->w = w;
-    settling_init(&f->settling, w, item, n, on_settled);
-    for (int i = 0; i < n; i++) {
-        const struct orders_row *r = &rows[i];
-        struct work *k = works[i];
-        if (r->outcome == ORDERS_AGAIN) {
-            once_more(w, k);
-            continue;
-        }
-        f->works[f->n++] = k;
-        note_outcome(w, k, r);
-        if (r->outcome == ORDERS_QUARANTINED)
-            continue;
-        settling_add(&f->settling,
-                     &(struct stock_settle_row){.user_id = r->user_id,
-                                                .request_id = r->request_id,
-                                                .reservation_id = r->reservation_id,
-                                                .verdict = r->verdict,
-                                                .give_back = r->give_back,
-                                                .other_order_id = r->other_order_id,
-                                                .other_reservation_id = r->other_reservation_id,
-                                                .other_request_id = r->other_request_id},
-                     r->outbox_id);
-    }
+    f->item = item;
+    settling_init(&f->settling, w, item, max, on_settled);
+    return f;
+}
+
+void finish_add(struct finish *f, struct work *k, const struct stock_settle_row *row,
+                int64_t outbox_id)
+{
+    f->works[f->n++] = k;
+    if (row)
+        settling_add(&f->settling, row, outbox_id);
+}
+
+void finish_go(struct finish *f)
+{
+    struct worker *w = f->w;
     /* Side by side, but a test may force the order. The slots stay taken until both have ended. */
     f->ack_after = crashpoint_armed("after_settle") && f->settling.n > 0;
     bool settles = f->settling.n > 0;
@@ -107,9 +99,35 @@ void finish_start(struct worker *w, struct item item, struct work **works,
     if (settles)
         settling_send(&f->settling);
     if (f->n > 0 && !f->ack_after)
-        disposal_ack(w, item, f->works, f->n);
+        disposal_ack(w, f->item, f->works, f->n);
     if (!settles) {
         settling_deinit(&f->settling);
         free(f);
     }
+}
+
+void finish_start(struct worker *w, struct item item, struct work **works,
+                  const struct orders_row *rows, int n)
+{
+    crashpoint("after_commit");
+    struct finish *f = finish_new(w, item, n);
+    for (int i = 0; i < n; i++) {
+        const struct orders_row *r = &rows[i];
+        struct work *k = works[i];
+        if (r->outcome == ORDERS_AGAIN) {
+            finish_again(w, k);
+            continue;
+        }
+        note_outcome(w, k, r);
+        struct stock_settle_row row = {.user_id = r->user_id,
+                                       .request_id = r->request_id,
+                                       .reservation_id = r->reservation_id,
+                                       .verdict = r->verdict,
+                                       .give_back = r->give_back,
+                                       .other_order_id = r->other_order_id,
+                                       .other_reservation_id = r->other_reservation_id,
+                                       .other_request_id = r->other_request_id};
+        finish_add(f, k, r->outcome == ORDERS_QUARANTINED ? NULL : &row, r->outbox_id);
+    }
+    finish_go(f);
 }

@@ -9,7 +9,15 @@
 
 struct worker;
 struct work;
+struct finish;
 
+/* The same for any message: new, add up to max works (row NULL: nothing to settle), go. */
+struct finish *finish_new(struct worker *w, struct item item, int max);
+void finish_add(struct finish *f, struct work *k, const struct stock_settle_row *row,
+                int64_t outbox_id);
+void finish_go(struct finish *f);
+/* The call said AGAIN: to its lane, or after a few times back to the queue. */
+void finish_again(struct worker *w, struct work *k);
 /* Takes n committed works over; rows[i] says what became of works[i]. */
 void finish_start(struct worker *w, struct item item, struct work **works,
                   const struct orders_row *rows, int n);

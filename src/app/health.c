@@ -79,6 +79,10 @@ static void on_probed(struct share_job *j)
     h->probing = false;
     /* Any answer closes; none, or none in time, opens once more. */
     note(w, j->rc >= 0 || j->rc == ERR_CONFLICT);
+    /* A transaction from before failed meanwhile and opened it once more: this answer counted for
+     * nothing, and the timer may have found the probe still out. */
+    if (h->breaker.state != BREAKER_CLOSED && !w->canceled && h->probe_timer.slot == 0)
+        sched_set(w->sched, &h->probe_timer, h->breaker.open_until_us);
     worker_changed(w);
 }
 

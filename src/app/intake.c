@@ -96,7 +96,8 @@ static void take_one(struct worker *w, struct queue_message *m)
         burial_unreadable(k, false, "of another item than its stream");
         return;
     }
-    progress_received(k);
+    if (k->e.command == EVENT_CREATE)
+        progress_received(k);
     if (m->dead)
         returned_add(k);
     else

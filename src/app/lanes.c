@@ -151,9 +151,10 @@ bool lanes_moves(const struct work *k)
     return lane && lane->done_us > 0 && w->sched->now_us - lane->done_us < w->cfg.lease_margin_us;
 }
 
-static bool redelivered(const struct work *k)
+/* May be in one transaction. */
+static bool alike(const struct work *a, const struct work *b)
 {
-    return k->m->deliveries > 1;
+    return a->e.command == b->e.command && (a->m->deliveries > 1) == (b->m->deliveries > 1);
 }
 
 static void on_batch_end(struct batch *b)
@@ -172,7 +173,7 @@ bool lanes_start_one(struct worker *w)
     int n = 0;
     list_for_each_safe (it, &lane->waiting) {
         struct work *k = container_of(it, struct work, link);
-        if (redelivered(k) != redelivered(first))
+        if (!alike(k, first))
             continue;
         take_out(l, lane, k);
         taken[n++] = k;

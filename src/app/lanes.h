@@ -1,7 +1,8 @@
 /* One lane per item: its messages wait here, and at most one transaction per item is under way.
  * Batches form by themselves: whoever's turn it is takes all that waits, up to what is done in time
  * (core/batch_limit.h), and never waits for more. Redelivered messages do not travel with first
- * deliveries, so that one that fails again and again holds up few. Loop thread. */
+ * deliveries, so that one that fails again and again holds up few; nor commands with orders. Loop
+ * thread. */
 #pragma once
 
 #include "base/list.h"

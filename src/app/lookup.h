@@ -47,6 +47,7 @@ struct lookup_answer {
     struct verdict verdict;
     struct uuid reservation_id;
     int64_t order_id, created_at_ms;
+    bool cancel_refused; /* the buyer wanted to cancel, the order was paid (rule 27) */
     /* Order. */
     struct orders_order order;
     /* Item: as of now_ms, the store's clock. */

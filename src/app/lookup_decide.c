@@ -9,6 +9,7 @@ static void tell_redis(const struct reservation *r, struct lookup_answer *out)
     out->reservation_id = r->reservation_id;
     out->order_id = r->order_id;
     out->created_at_ms = r->created_at_ms;
+    out->cancel_refused = r->cancel_refused;
 }
 
 /* Where the inbox row went with the retention, the order still tells how it ended, but not why. */
@@ -39,6 +40,8 @@ static void tell_pg(const struct reads_result *pg, struct verdict v, struct look
     out->answer = ANSWER_OK;
     out->source = LOOKUP_FROM_PG;
     out->verdict = v;
+    out->cancel_refused |=
+        str_eq(str_of(pg->row.cancel), str_of(orders_command_name(ORDERS_REFUSED)));
     if (pg->row.found && pg->row.other_order_id) {
         out->order_id = pg->row.other_order_id;
         out->reservation_id = pg->row.other_reservation_id;

@@ -1,6 +1,7 @@
 #include "app/place.h"
 
 #include "app/burial.h"
+#include "app/command.h"
 #include "app/disposal.h"
 #include "app/finish.h"
 #include "app/worker.h"
@@ -72,6 +73,11 @@ static void fill_row(struct orders_row *r, const struct event *e)
 static void run_place(struct share_job *j, struct orders *o)
 {
     struct batch *b = container_of(j, struct batch, job);
+    if (b->command != EVENT_CREATE) {
+        j->rc =
+            command_run(o, &b->ctx, b->item, b->command, &b->commands[b->at.from], b->at.n, false);
+        return;
+    }
     struct orders_row *rows = &b->rows[b->at.from];
     crashpoint("before_place");
     for (int i = 0; i < b->at.n; i++)
@@ -99,7 +105,10 @@ static enum flow_result step_run(struct flow *f)
     struct batch *b = batch_of(f);
     int64_t deadline = b->first_try_us + b->w->cfg.tx_budget_us;
     for (int i = b->at.from; i < b->at.from + b->at.n; i++) {
-        fill_row(&b->rows[i], &b->works[i]->e);
+        if (b->command == EVENT_CREATE)
+            fill_row(&b->rows[i], &b->works[i]->e);
+        else
+            command_fill(&b->commands[i], &b->works[i]->e, b->works[i]->m->body);
         int64_t lease = hand_deadline_us(b->works[i]);
         deadline = lease < deadline ? lease : deadline;
     }
@@ -196,7 +205,10 @@ static enum flow_result step_judge(struct flow *f)
     if (rc >= 0) {
         b->any_ok = true;
         lanes_done(w, b->item);
-        finish_start(w, b->item, &b->works[from], &b->rows[from], n);
+        if (b->command == EVENT_CREATE)
+            finish_start(w, b->item, &b->works[from], &b->rows[from], n);
+        else
+            command_finish(w, b->item, &b->works[from], &b->commands[from], n);
         flow_goto(f, PICK);
         return FLOW_NEXT;
     }
@@ -330,6 +342,8 @@ static void on_flow_end(struct flow *f)
     struct batch *b = batch_of(f);
     b->on_end(b);
     free(b->works);
+    free(b->rows);
+    free(b->commands);
     free(b->ids);
     free(b->counts);
     free(b);
@@ -349,13 +363,24 @@ static const struct flow_kind kind = {"place", STATES, states, .on_end = on_flow
 void place_start(struct worker *w, struct item item, struct work **works, int n,
                  void (*on_end)(struct batch *b))
 {
-    struct batch *b = calloc(1, sizeof *b + (size_t)n * sizeof b->rows[0]);
+    enum event_command command = works[0]->e.command;
+    bool creates = command == EVENT_CREATE;
+    struct batch *b = calloc(1, sizeof *b);
+    struct orders_row *rows = creates ? calloc((size_t)n, sizeof rows[0]) : NULL;
+    struct orders_command *commands = creates ? NULL : calloc((size_t)n, sizeof commands[0]);
     struct work **pointers = calloc(2 * (size_t)n, sizeof pointers[0]);
     struct uuid *ids = calloc((size_t)n, sizeof ids[0]);
     int *counts = calloc((size_t)n, sizeof counts[0]);
-    if (!b || !pointers || !ids || !counts)
+    if (!b || !(rows || commands) || !pointers || !ids || !counts)
         panic("no memory for a batch of %d", n);
-    *b = (struct batch){.w = w, .item = item, .on_end = on_end, .n = n, .pause.on_fire = on_pause};
+    *b = (struct batch){.w = w,
+                        .item = item,
+                        .command = command,
+                        .on_end = on_end,
+                        .n = n,
+                        .rows = rows,
+                        .commands = commands,
+                        .pause.on_fire = on_pause};
     b->works = pointers;
     b->blamed = pointers + n;
     b->ids = ids;

@@ -1,4 +1,5 @@
-/* Orders of one item's messages: one transaction, and what becomes of each message.
+/* One item's messages of one kind, orders or commands (command.h): one transaction, and what
+ * becomes of each message.
  *
  *   PICK → RUN → JUDGE → PICK … → BLAME → END     happy path: one part, committed, handed to finish
  *   JUDGE → PAUSE → RUN     a conflict or a lost connection: the same ids again, at most
@@ -36,6 +37,7 @@ struct batch {
     struct flow flow;
     struct worker *w;
     struct item item;
+    enum event_command command;      /* what all of it is: EVENT_CREATE makes orders */
     void (*on_end)(struct batch *b); /* then it is gone */
     int n;
     struct place_part parts[PLACE_PARTS_MAX], at; /* a stack of what is still to run; at: now */
@@ -50,13 +52,15 @@ struct batch {
     struct orders_timing timing;
     struct timer pause;
 
-    struct work **works;      /* [n] */
-    struct work **blamed;     /* [n] */
-    struct uuid *ids;         /* [n] of the blamed */
-    int *counts;              /* [n] of the blamed */
-    struct orders_row rows[]; /* [n], parallel to works */
+    struct work **works;  /* [n] */
+    struct work **blamed; /* [n] */
+    struct uuid *ids;     /* [n] of the blamed */
+    int *counts;          /* [n] of the blamed */
+    /* [n], parallel to works; the one or the other */
+    struct orders_row *rows;
+    struct orders_command *commands;
 };
 
-/* Takes n works (1…256) of one item over. */
+/* Takes n works (1…256) of one item and kind over. */
 void place_start(struct worker *w, struct item item, struct work **works, int n,
                  void (*on_end)(struct batch *b));

@@ -187,7 +187,7 @@ static void run_group(struct worker *w)
         struct work *k = container_of(it, struct work, link);
         if (n == group)
             break;
-        if (!item_eq(k->e.item, item) ||
+        if (!item_eq(k->e.item, item) || k->e.command != first->e.command ||
             suspect_group(k->m->deliveries) != suspect_group(first->m->deliveries))
             continue;
         suspects_remove(k);

@@ -18,7 +18,7 @@ static void on_changed(struct timer *t)
         marks_flush(w);
         return;
     }
-    if (w->ops > 0 || !share_idle(w) || !relay_idle(w) || !recover_idle(w))
+    if (w->ops > 0 || !share_idle(w) || !relay_idle(w) || !recover_idle(w) || !sweep_idle(w))
         return;
     void (*on_idle)(struct worker *) = w->on_idle;
     w->on_idle = NULL;
@@ -59,6 +59,7 @@ void worker_start(struct worker *w)
     lease_start(w);
     relay_start(w);
     recover_start(w);
+    sweep_start(w);
     intake_start(w);
 }
 
@@ -70,6 +71,7 @@ void worker_stop(struct worker *w, void (*on_idle)(struct worker *w))
     catalog_stop(w);
     relay_stop(w);
     recover_stop(w);
+    sweep_stop(w);
     intake_stop(w);
     marks_flush(w);
     worker_changed(w);
@@ -97,6 +99,7 @@ void worker_deinit(struct worker *w)
     sched_clear(w->sched, &w->changed);
     relay_deinit(w);
     recover_deinit(w);
+    sweep_deinit(w);
     progress_stop(w);
     marks_deinit(w);
     burial_deinit(w);

@@ -5,7 +5,7 @@
  *     │      suspects    ├─→ burial ────→ disposal (ack)
  *     ├─────────┘        └─→ disposal (retry later)
  *     └─→ returned ─→ lanes, burial or disposal: what the broker gave up
- *   relay, recover, catalog, health: beside it, by the clock
+ *   relay, recover, sweep, catalog, health: beside it, by the clock
  *
  * All of it belongs to one loop's thread; blocking work goes to the crew through share. Every wait
  * is bounded: a message in hand ends acked, given back, or dropped when its lease ends. */
@@ -25,6 +25,7 @@
 #include "app/returned.h"
 #include "app/share.h"
 #include "app/suspects.h"
+#include "app/sweep.h"
 #include "app/worker_metrics.h"
 #include "base/ctx.h"
 #include "base/log.h"
@@ -52,6 +53,7 @@ struct worker_config {
     int64_t recover_after_us, recover_interval_us, recover_unknown_age_us;
     int recover_rate, max_republish;
     int64_t max_hold_us, quarantine_hold_us;
+    int64_t unpaid_us, parked_give_up_us;
     int64_t items_refresh_us;
     int max_items;
 };
@@ -82,6 +84,7 @@ struct worker {
     struct health health;
     struct relay relay;
     struct recover recover;
+    struct sweep sweep;
     struct catalog catalog;
 
     bool stopping; /* nothing new is begun */

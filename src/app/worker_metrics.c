@@ -20,6 +20,7 @@ static void init_labelled(struct worker_metrics *m)
         [OUTCOME_REJECTED] = "outcome=\"rejected\"",
         [OUTCOME_RETRY] = "outcome=\"retry\"",
         [OUTCOME_FAILED] = "outcome=\"failed\"",
+        [OUTCOME_COMMAND] = "outcome=\"command\"",
         [OUTCOME_QUARANTINED] = "outcome=\"quarantined\"",
         [OUTCOME_DROPPED] = "outcome=\"dropped\"",
     };
@@ -49,10 +50,37 @@ static void init_labelled(struct worker_metrics *m)
     }
 }
 
+static void init_commands(struct worker_metrics *m)
+{
+    static const struct {
+        enum event_command command;
+        enum orders_command_outcome outcome;
+        const char *labels;
+    } rows[] = {
+        {EVENT_CANCEL, ORDERS_CANCELLED, "command=\"cancel\",result=\"cancelled\""},
+        {EVENT_CANCEL, ORDERS_ALREADY, "command=\"cancel\",result=\"already\""},
+        {EVENT_CANCEL, ORDERS_REFUSED, "command=\"cancel\",result=\"refused\""},
+        {EVENT_CANCEL, ORDERS_NOTHING, "command=\"cancel\",result=\"nothing\""},
+        {EVENT_CANCEL, ORDERS_PARKED, "command=\"cancel\",result=\"parked\""},
+        {EVENT_PAY, ORDERS_PAID, "command=\"pay\",result=\"paid\""},
+        {EVENT_PAY, ORDERS_REFUNDED, "command=\"pay\",result=\"refunded\""},
+        {EVENT_PAY, ORDERS_REFUSED, "command=\"pay\",result=\"refused\""},
+        {EVENT_PAY, ORDERS_PARKED, "command=\"pay\",result=\"parked\""},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        m->commands[rows[i].command][rows[i].outcome] =
+            metric_counter("seckill_order_commands_total",
+                           "Cancels and payments, by what became of them.", rows[i].labels);
+    m->expired = counter("seckill_order_expired_total", "Unpaid orders closed by this process.");
+    m->sweep_failures = counter("seckill_sweep_failures_total",
+                                "Sweeps of parked commands and unpaid orders that failed.");
+}
+
 void worker_metrics_init(struct worker_metrics *m)
 {
     static const double sizes[] = {1, 2, 4, 8, 16, 32, 64, 128, 256};
     init_labelled(m);
+    init_commands(m);
     m->inflight = gauge("seckill_mq_inflight_messages", "Messages in hand, not acknowledged.");
     m->jobs_queue = gauge("seckill_mq_jobs_queue_size", "Of these, waiting for their turn.");
     m->ack_failures =

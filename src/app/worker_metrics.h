@@ -5,6 +5,7 @@
 
 #include "base/metric.h"
 #include "core/verdict.h"
+#include "port/orders.h"
 
 /* What became of a message, as a label. */
 enum work_outcome {
@@ -13,6 +14,7 @@ enum work_outcome {
     OUTCOME_REJECTED,
     OUTCOME_RETRY,       /* back to the queue, uncounted: an outage */
     OUTCOME_FAILED,      /* back to the queue, one own failure counted */
+    OUTCOME_COMMAND,     /* a cancel or a payment, decided or parked now */
     OUTCOME_QUARANTINED, /* stored among the dead letters */
     OUTCOME_DROPPED,     /* its lease was over before its turn */
     OUTCOMES
@@ -28,6 +30,8 @@ struct worker_metrics {
     struct metric *tx_size, *tx_retries[3]; /* conflict, uncertain, unavailable */
     struct metric *breaker_open;
     struct metric *order_created, *order_delay, *order_rejected[REASONS];
+    struct metric *commands[EVENT_COMMANDS][ORDERS_COMMAND_OUTCOMES]; /* NULL: cannot be */
+    struct metric *expired, *sweep_failures;
     struct metric *settle_failures, *marks_dropped, *relayed, *relay_later;
     struct metric *pending, *republished, *voided, *resettled, *age_unknown;
     struct metric *suspects, *returned, *extended;

@@ -1,16 +1,24 @@
 /* The order event: the JSON body of seed 000 §8.3 (twelve fields and trace) plus epoch and seq; the
  * same on each queue. Unknown fields are ignored, an older schema_version is consumed, a newer one
- * is refused (and quarantined). */
+ * is refused (and quarantined).
+ *
+ * A command about that order has the same body and "command"; of a payment also payment_id and
+ * accepted_at. Its schema_version is 2: a reader of version 1 would make an order of it
+ * (docs/decisions/0012). */
 #pragma once
 
 #include "core/item.h"
 #include "core/uuid.h"
 
-#define EVENT_SCHEMA_VERSION 1
+#define EVENT_SCHEMA_VERSION 1 /* of an order event */
+#define EVENT_SCHEMA_COMMAND 2 /* of a command: the newest that is read */
 #define EVENT_MAX_BYTES 4096
 #define EVENT_TRACE_MAX 512
+#define EVENT_PAYMENT_ID_MAX 128
 /* The logical consumer, whatever the transport (rule 16). */
 #define EVENT_GROUP "seckill-order-create-v1"
+
+enum event_command { EVENT_CREATE, EVENT_CANCEL, EVENT_PAY, EVENT_COMMANDS };
 
 struct event {
     struct uuid message_id, request_id, reservation_id;
@@ -23,7 +31,19 @@ struct event {
     struct str traceparent,
         tracestate; /* borrowed; "" when none, and when it is over EVENT_TRACE_MAX or would have to
                      * be unescaped: a trace is never worth an order */
+    enum event_command command;
+    struct str payment_id;  /* EVENT_PAY: borrowed */
+    int64_t accepted_at_ms; /* EVENT_PAY: by the store's clock */
 };
+
+/* "ORDER_CREATE_REQUESTED" …: the tag of a message, and of a command what its body says. Static,
+ * zero-terminated. */
+const char *event_command_name(enum event_command c);
+/* 1…128 letters, digits and ".:_-", and not what a cancel's name looks like. */
+bool event_payment_id_ok(struct str id);
+/* The message_id of a command (rule 27): the same for every repeat, whoever makes it. */
+struct uuid event_cancel_id(const struct uuid *reservation_id);
+struct uuid event_pay_id(struct str payment_id);
 
 /* The trace-id of a traceparent of the form that W3C gives version 00 (its 32 digits, borrowed),
  * for logs; {NULL, 0} of anything shorter. */

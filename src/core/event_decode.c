@@ -20,6 +20,9 @@ enum field {
     TRACE,
     EPOCH,
     SEQ,
+    COMMAND,
+    PAYMENT_ID,
+    ACCEPTED_AT,
     FIELDS
 };
 #define REQUIRED (TRACE + 1)
@@ -46,6 +49,9 @@ static const struct {
     [TRACE] = NAMES("trace"),
     [EPOCH] = NAMES("epoch"),
     [SEQ] = NAMES("seq"),
+    [COMMAND] = NAMES("command"),
+    [PAYMENT_ID] = NAMES("payment_id"),
+    [ACCEPTED_AT] = NAMES("accepted_at"),
 };
 
 static bool read_text(const struct json *j, enum json_type type, struct str *out)
@@ -99,6 +105,20 @@ static bool read_time_us(const struct json *j, enum json_type type, int64_t *out
     }
     *out = ms * 1000 + us;
     return true;
+}
+
+static bool read_command(const struct json *j, enum json_type type, enum event_command *out)
+{
+    struct str s;
+    if (!read_text(j, type, &s))
+        return false;
+    for (int c = 0; c < EVENT_COMMANDS; c++) {
+        if (str_eq(s, str_of(event_command_name((enum event_command)c)))) {
+            *out = (enum event_command)c;
+            return true;
+        }
+    }
+    return false;
 }
 
 static void keep_trace(const struct json *j, struct str *out)
@@ -176,9 +196,32 @@ static bool read_field(struct json *j, enum json_type type, enum field f, struct
         return read_int(j, type, 0, INT64_MAX, &e->version.epoch);
     case SEQ:
         return read_int(j, type, 0, INT64_MAX, &e->version.seq);
+    case COMMAND:
+        return read_command(j, type, &e->command);
+    case PAYMENT_ID:
+        return read_text(j, type, &e->payment_id) && event_payment_id_ok(e->payment_id);
+    case ACCEPTED_AT:
+        if (!read_time_us(j, type, &v))
+            return false;
+        e->accepted_at_ms = v / 1000;
+        return true;
     default:
         return false;
     }
+}
+
+/* What a command has to have beside the order event's fields; NULL, or what is wrong. */
+static const char *judge_command(const struct event *e, unsigned seen)
+{
+    if (e->command == EVENT_CREATE)
+        return NULL;
+    if (e->schema_version < EVENT_SCHEMA_COMMAND)
+        return "a command of schema_version 1";
+    for (int f = PAYMENT_ID; e->command == EVENT_PAY && f <= ACCEPTED_AT; f++) {
+        if (!(seen & 1u << f))
+            return fields[f].missing;
+    }
+    return NULL;
 }
 
 static bool key_fits(const struct event *e, struct str key)
@@ -232,13 +275,19 @@ static const char *decode(struct str body, struct event *e, bool *whole)
     }
     if (!why && !key_fits(e, key))
         why = "message_key is another's";
+    if (!why)
+        why = judge_command(e, seen);
+    if (e->command != EVENT_PAY) {
+        e->payment_id = STR("");
+        e->accepted_at_ms = 0;
+    }
     *whole = !why;
-    return e->schema_version > EVENT_SCHEMA_VERSION ? newer : why;
+    return e->schema_version > EVENT_SCHEMA_COMMAND ? newer : why;
 }
 
 int event_decode(struct str body, struct event *out, const char **why)
 {
-    struct event e = {.traceparent = STR(""), .tracestate = STR("")};
+    struct event e = {.traceparent = STR(""), .tracestate = STR(""), .payment_id = STR("")};
     bool whole = false;
     *why = decode(body, &e, &whole);
     if (whole)

@@ -7,11 +7,14 @@
  * numbers 160. */
 #define HEAD_MAX 768
 #define TAIL_MAX 64
+/* Of a command: its name, a payment's id and time, and their names. */
+#define COMMAND_MAX (128 + EVENT_PAYMENT_ID_MAX)
 /* A trace value as it stands in the body, quotes included. The whole stays below EVENT_MAX_BYTES.
  */
 #define TRACE_TEXT_MAX (2 * EVENT_TRACE_MAX + 2)
 
-_Static_assert(HEAD_MAX + 2 * TRACE_TEXT_MAX + 2 * TAIL_MAX <= EVENT_MAX_BYTES, "the bound holds");
+_Static_assert(HEAD_MAX + 2 * TRACE_TEXT_MAX + 2 * TAIL_MAX + COMMAND_MAX <= EVENT_MAX_BYTES,
+               "the bound holds");
 
 #define PUT(at, literal) put(at, literal, sizeof(literal) - 1)
 
@@ -81,6 +84,22 @@ static void add_trace(struct strbuf *out, struct str s)
     strbuf_commit(out, (size_t)(at - start));
 }
 
+static void add_command(struct strbuf *out, const struct event *e)
+{
+    strbuf_add_str(out, STR(",\"command\":\""));
+    strbuf_add_str(out, str_of(event_command_name(e->command)));
+    strbuf_add_char(out, '"');
+    if (e->command == EVENT_PAY) {
+        strbuf_add_str(out, STR(",\"payment_id\":"));
+        json_add_string(out, e->payment_id);
+        strbuf_add_str(out, STR(",\"accepted_at\":\""));
+        char text[32];
+        strbuf_add(out, text, (size_t)(put_time_us(text, e->accepted_at_ms * 1000) - text));
+        strbuf_add_char(out, '"');
+    }
+    strbuf_add_char(out, '}');
+}
+
 void event_encode(const struct event *e, bool open, struct strbuf *out)
 {
     char *start = strbuf_reserve(out, HEAD_MAX), *at = start;
@@ -126,9 +145,12 @@ void event_encode(const struct event *e, bool open, struct strbuf *out)
         at = put_i64(at, e->version.epoch);
         at = PUT(at, ",\"seq\":");
         at = put_i64(at, e->version.seq);
-        *at++ = '}';
+        if (e->command == EVENT_CREATE)
+            *at++ = '}';
     }
     strbuf_commit(out, (size_t)(at - start));
+    if (!open && e->command != EVENT_CREATE)
+        add_command(out, e);
 }
 
 struct str event_trace_id(struct str traceparent)

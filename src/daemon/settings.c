@@ -36,6 +36,8 @@ const struct conf_option settings_table[] = {
     {"api.token_cache", CONF_INT, AT(api.token_cache), "262144", 0, 16777216, .help = "verified tokens remembered per loop"},
     {"api.retry_percent", CONF_INT, AT(api.retry_percent), "5", 0, 100, .help = "second tries of the hold, as a share of the minute's requests"},
     {"api.retry_floor", CONF_INT, AT(api.retry_floor), "10", 0, 100000, .help = "second tries a minute that are always allowed"},
+    {"api.max_commands", CONF_INT, AT(api.max_commands), "1024", 1, 1000000, .help = "cancels being worked on in this process, and as many payments; above: 429 OVERLOADED"},
+    {"api.command_timeout", CONF_DURATION, AT(api.command_us), "500ms", 5 * MS, 10 * S, .help = "whole budget of a cancel or a payment"},
 
     {"query.listen", CONF_STRING, AT(query.listen), "127.0.0.1:8082", 1, 256, .help = "address of the buyers' read path"},
     {"query.admin_listen", CONF_STRING, AT(query.admin_listen), "127.0.0.1:8083", 1, 256, .help = "address of query-api's admin port"},
@@ -99,6 +101,9 @@ const struct conf_option settings_table[] = {
     {"auth.audience", CONF_STRING, AT(auth.audience), "seckill", 1, 256, .help = "required aud of a token"},
     {"auth.leeway", CONF_DURATION, AT(auth.leeway_us), "0", 0, 5 * MIN, .help = "tolerated clock difference for exp and nbf"},
 
+    {"payments.secret_file", CONF_STRING, AT(payments.secret_file), "", 0, 500, .help = "secrets of the payment provider, one a line, 32 characters at least; empty: POST /v1/payments refuses everybody"},
+    {"payments.window", CONF_DURATION, AT(payments.window_us), "5m", 1 * S, 60 * MIN, .help = "how far a signature's time may be from ours"},
+
     {"redis.url", CONF_STRING, AT(redis.url), "redis://127.0.0.1:6379", 1, 500, .secret = true, .help = "redis://[user:password@]host:port[/db] or unix:///path"},
     {"redis.dial_timeout", CONF_DURATION, AT(redis.dial_us), "500ms", 10 * MS, 60 * S, .help = "connecting"},
     {"redis.reply_timeout", CONF_DURATION, AT(redis.reply_us), "60ms", 1 * MS, 60 * S, .help = "one command, where no shorter budget applies"},
@@ -142,6 +147,9 @@ const struct conf_option settings_table[] = {
     {"drain.http", CONF_DURATION, AT(drain.http_us), "20s", 0, 10 * MIN, .help = "finishing requests"},
     {"drain.worker", CONF_DURATION, AT(drain.worker_us), "30s", 0, 10 * MIN, .help = "finishing messages in hand"},
     {"drain.after_cancel", CONF_DURATION, AT(drain.after_cancel_us), "2s", 0, 60 * S, .help = "what was cancelled may still end"},
+
+    {"order.unpaid", CONF_DURATION, AT(order.unpaid_us), "15m", 1 * S, 30 * 1440 * MIN, .help = "an order that is not paid is closed after this, as soon as every payment accepted in it has been worked on"},
+    {"order.parked_give_up", CONF_DURATION, AT(order.parked_give_up_us), "30m", 1 * S, 30 * 1440 * MIN, .help = "a cancel or payment whose request has no outcome for so long ends without one: the payment is refunded"},
 
     {"item.delivery_window", CONF_DURATION, AT(item.delivery_us), "24h", 1 * MIN, 30 * 1440 * MIN, .help = "an item's Redis keys live on after its end: for late messages"},
     {"item.reconcile_window", CONF_DURATION, AT(item.reconcile_us), "24h", 1 * MIN, 30 * 1440 * MIN, .help = "and for reconciliation"},

@@ -24,6 +24,7 @@ struct settings {
         int64_t instance_lease_us;
         int64_t token_cache;
         int64_t retry_percent, retry_floor;
+        int64_t max_commands, command_us;
     } api;
 
     struct {
@@ -66,6 +67,11 @@ struct settings {
     } auth;
 
     struct {
+        setting_text secret_file;
+        int64_t window_us;
+    } payments;
+
+    struct {
         setting_text url;
         int64_t dial_us, reply_us, slot_us, stall_us, backoff_min_us, backoff_max_us;
         int64_t max_pending;
@@ -94,6 +100,10 @@ struct settings {
     struct {
         int64_t endpoints_us, http_us, worker_us, after_cancel_us;
     } drain;
+
+    struct {
+        int64_t unpaid_us, parked_give_up_us;
+    } order;
 
     struct {
         int64_t delivery_us, reconcile_us; /* keys live until ends + both */

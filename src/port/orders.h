@@ -51,6 +51,8 @@ struct orders_inbox {
     bool give_back;
     int64_t other_order_id;
     struct uuid other_reservation_id, other_request_id;
+    char cancel[16]; /* find_request only: what came of the buyer's cancel, as
+                        orders_command_name; "": none was run */
 };
 
 struct orders_order {
@@ -71,6 +73,51 @@ struct orders_unsettled {
     int64_t other_order_id;
     struct uuid other_reservation_id, other_request_id;
 };
+
+/* A cancel or a payment: what sql/0007_commands.sql tells of it (rule 27). */
+enum orders_command_outcome {
+    ORDERS_CANCELLED,
+    ORDERS_ALREADY, /* to be cancelled, and over before: reason says how */
+    ORDERS_PAID,
+    ORDERS_REFUNDED, /* the payment's order is over, paid before, or never was: a row of refunds */
+    ORDERS_REFUSED,  /* a cancel: PAID, FOREIGN; a payment: PAYMENT_ID_REUSED */
+    ORDERS_NOTHING,  /* to be cancelled, and ended without an order: reason says how */
+    ORDERS_PARKED,   /* no outcome yet: kept, and told by `parked` when there is one */
+    ORDERS_COMMAND_AGAIN,       /* a row vanished meanwhile: this one once more */
+    ORDERS_COMMAND_QUARANTINED, /* its inbox row says so: leave it (rule 25) */
+    ORDERS_COMMAND_OUTCOMES
+};
+/* "CANCELLED" … as in PostgreSQL. */
+static inline const char *orders_command_name(enum orders_command_outcome o)
+{
+    static const char *const names[ORDERS_COMMAND_OUTCOMES] = {
+        "CANCELLED", "ALREADY", "PAID",  "REFUNDED",   "REFUSED",
+        "NOTHING",   "PARKED",  "AGAIN", "QUARANTINED"};
+    return names[o];
+}
+struct orders_command {
+    /* in */
+    struct uuid message_id, request_id, reservation_id; /* nil: not known */
+    int64_t user_id, order_id;
+    struct str body;       /* borrowed: kept while it is parked */
+    struct str payment_id; /* of a payment, borrowed; and the time by the store's clock */
+    int64_t accepted_at_ms;
+    /* out */
+    enum orders_command_outcome outcome;
+    char reason[24]; /* "" or as in PostgreSQL */
+    bool fresh;      /* decided by this call */
+    /* CANCELLED now: to be settled and marked, with the order's own reservation; 0: nothing. */
+    int64_t outbox_id;
+    struct uuid settle_reservation_id;
+};
+/* A command that waited for its order and may run now. */
+struct orders_parked {
+    struct uuid message_id;
+    bool given_up; /* it has waited too long, without an outcome: run it with give_up */
+    size_t body_len;
+    char body[EVENT_MAX_BYTES];
+};
+#define ORDERS_PARKED_MAX 64 /* in one call */
 
 #define ORDERS_LETTERS_MAX 256 /* in one call */
 struct orders_dead_letter {
@@ -94,6 +141,21 @@ struct orders_ops {
      * 21). */
     int (*place)(struct orders *, const struct ctx *, struct item item, struct orders_row *rows,
                  int n, struct orders_timing *timing);
+    /* Commands of one item and kind. give_up: what has no outcome is not parked (any more). One
+     * outbox row for each order that ends. */
+    int (*cancel)(struct orders *, const struct ctx *, struct item item,
+                  struct orders_command *rows, int n, bool give_up);
+    int (*pay)(struct orders *, const struct ctx *, struct item item, struct orders_command *rows,
+               int n, bool give_up);
+    /* Parked commands whose time has come, claimed for a second: *n in: capacity, at most
+     * ORDERS_PARKED_MAX; out: how many. */
+    int (*parked)(struct orders *, const struct ctx *, int64_t give_up_ms,
+                  struct orders_parked *rows, int *n);
+    /* Ends unpaid orders created before that time (PostgreSQL's clock), the oldest first, but none
+     * of whom a payment is known that was accepted within pay_within_ms (rule 31). Their outbox
+     * rows, to be settled: *n in: capacity; out: how many. */
+    int (*expire)(struct orders *, const struct ctx *, struct item item, int64_t created_before_ms,
+                  int64_t pay_within_ms, struct orders_unsettled *rows, int *n);
     /* Marks outbox rows as settled in Redis (one update). */
     int (*mark_settled)(struct orders *, const struct ctx *, const int64_t *outbox_ids, int n);
     /* Unsettled rows older than min_age_ms, oldest first, skipping locked ones: *n in: capacity,

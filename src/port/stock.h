@@ -19,6 +19,7 @@ struct reservation {
     int64_t epoch, seq, created_at_ms;
     int republished;
     struct verdict verdict;
+    bool cancel_refused; /* the buyer asked to cancel, and the order was paid (rule 27) */
     char queue_id[32]; /* the stream id of the last publish, zero-terminated; "" on other queues */
 };
 
@@ -125,6 +126,16 @@ struct stock_republished {
     int64_t user_id;
     struct uuid request_id, reservation_id;
     char queue_id[32];
+    struct op_space space;
+};
+
+/* --- refuse: the buyer's cancel was refused, the status tells it. rc 0: noted; 1: released, gone,
+ * or another reservation --- */
+struct stock_refuse {
+    struct op op;
+    struct item item;
+    int64_t user_id;
+    struct uuid request_id, reservation_id;
     struct op_space space;
 };
 
@@ -250,6 +261,7 @@ struct stock_ops {
     void (*release)(struct stock *, struct stock_release *);
     void (*claim)(struct stock *, struct stock_claim *);
     void (*republished)(struct stock *, struct stock_republished *);
+    void (*refuse)(struct stock *, struct stock_refuse *);
     void (*lookup)(struct stock *, struct stock_lookup *);
     void (*pending)(struct stock *, struct stock_pending *);
     void (*item)(struct stock *, struct stock_item_get *);

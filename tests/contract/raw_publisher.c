@@ -79,7 +79,7 @@ void raw_publisher_send(struct raw_publisher *p, struct str body)
     /* The loop stood still since the last call: its clock does not know yet. */
     turn(p, 0);
     struct rmq_message m = {
-        .body = body, .message_id = id, .tag = RMQ_TAG_CREATE, .keys = {id}, .n_keys = 1};
+        .body = body, .message_id = id, .tag = "ORDER_CREATE_REQUESTED", .keys = {id}, .n_keys = 1};
     int rc = attempt(p, &m);
     for (int i = 0; rc && i < 20; i++)
         rc = attempt(p, &m);

@@ -189,6 +189,15 @@ int client_republished(struct item item, int64_t user, int64_t request, int64_t 
     RUN(republished, &r);
 }
 
+int client_refuse(struct item item, int64_t user, int64_t request, int64_t n)
+{
+    struct stock_refuse r = {.item = item,
+                             .user_id = user,
+                             .request_id = REQUEST(request),
+                             .reservation_id = RESERVATION(n)};
+    RUN(refuse, &r);
+}
+
 int client_lookup(struct item item, int64_t user, int64_t request, struct reservation *found)
 {
     struct stock_lookup l = {

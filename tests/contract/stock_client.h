@@ -42,6 +42,7 @@ int client_claim(struct item item, int64_t user, int64_t request, int64_t n,
                  struct reservation *found);
 int client_republished(struct item item, int64_t user, int64_t request, int64_t n,
                        const char *queue_id);
+int client_refuse(struct item item, int64_t user, int64_t request, int64_t n);
 int client_lookup(struct item item, int64_t user, int64_t request, struct reservation *found);
 int client_pending(struct item item, int64_t before_ms, int offset, int max,
                    struct stock_pending *p);

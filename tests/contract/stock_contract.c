@@ -164,6 +164,29 @@ static void marks(void **state)
     assert_int_equal(client_lookup(item, 9, 1, &r), 1);
 }
 
+/* Rule 27: noted at an order that stays, and at nothing else. */
+static void refused_cancels(void **state)
+{
+    (void)state;
+    struct item item = client_sale(5);
+    reserve(item, 7, 1, 100);
+    assert_false(record(item, 7, 1).cancel_refused);
+    assert_int_equal(client_refuse(item, 7, 1, 999), 1); /* another's */
+    assert_int_equal(client_refuse(item, 9, 1, 100), 1); /* nobody's: nothing is made */
+    struct reservation r;
+    assert_int_equal(client_lookup(item, 9, 1, &r), 1);
+    assert_int_equal(client_settle_one(item, client_row(7, 1, 100, SUCCEEDED, false)),
+                     STOCK_SETTLED);
+    assert_int_equal(client_refuse(item, 7, 1, 100), 0);
+    assert_true(record(item, 7, 1).cancel_refused);
+    assert_int_equal(record(item, 7, 1).status, RESERVATION_ORDERED);
+    assert_int_equal(record(item, 7, 1).verdict.state, VERDICT_SUCCEEDED);
+    reserve(item, 8, 2, 101);
+    assert_int_equal(client_settle_one(item, client_row(8, 2, 101, because(REASON_VOID), true)),
+                     STOCK_SETTLED);
+    assert_int_equal(client_refuse(item, 8, 2, 101), 1);
+}
+
 static void claims(void **state)
 {
     (void)state;
@@ -380,6 +403,7 @@ int main(void)
         T(unknown_reservations),
         T(progress_only_raises),
         T(marks),
+        T(refused_cancels),
         T(claims),
         T(release_only_from_reserved),
         T(a_released_key_competes_again),

@@ -17,6 +17,8 @@ from services import wait_for  # noqa: E402
 from system import System  # noqa: E402
 
 POST = ("post", "/v1/orders")
+CANCEL = ("post", "/v1/activities/{activity_id}/skus/{sku_id}/requests/{request_id}/cancel")
+PAY = ("post", "/v1/payments")
 REQUEST = ("get", "/v1/activities/{activity_id}/skus/{sku_id}/requests/{request_id}")
 ORDER = ("get", "/v1/orders/{order_id}")
 ITEM = ("get", "/v1/activities/{activity_id}/skus/{sku_id}")
@@ -29,11 +31,13 @@ SENT = {
     POST: ANY | {"INVALID_JSON", "INVALID_ARGUMENT", "UNAUTHENTICATED", "NOT_FOUND", "SOLD_OUT", "DUPLICATE_ORDER", "NOT_OPEN",
                  "ENDED", "REQUEST_CLOSED", "UNSUPPORTED_MEDIA_TYPE", "IDEMPOTENCY_KEY_REUSED", "OVERLOADED",
                  "DEPENDENCY_UNAVAILABLE", "PAUSED", "DRAINING", "TIMEOUT"},
+    CANCEL: LOOK | {"UNAUTHENTICATED", "REQUEST_CLOSED", "DRAINING", "TIMEOUT"},
+    PAY: LOOK | {"INVALID_JSON", "UNAUTHENTICATED", "UNSUPPORTED_MEDIA_TYPE", "DRAINING", "TIMEOUT"},
     REQUEST: LOOK | {"UNAUTHENTICATED"},
     ORDER: LOOK | {"UNAUTHENTICATED"},
     ITEM: LOOK,
 }
-GOOD = {POST: 202, REQUEST: 200, ORDER: 200, ITEM: 200}
+GOOD = {POST: 202, CANCEL: 202, PAY: 202, REQUEST: 200, ORDER: 200, ITEM: 200}
 NEVER = {"FORBIDDEN", "RATE_LIMITED"}  # reserved
 
 
@@ -97,7 +101,7 @@ class Seen:
 
 @pytest.fixture(scope="module")
 def system():
-    with System({"api.loops": 1, "query.loops": 1, "api.max_inflight": 1, "query.max_inflight": 1, "api.submit_timeout": "3s",
+    with System({"api.loops": 1, "query.loops": 1, "api.max_inflight": 1, "api.max_commands": 1, "api.command_timeout": "2s", "query.max_inflight": 1, "api.submit_timeout": "3s",
                  "api.hold_timeout": "1s", "query.timeout": "2s", "query.pg_timeout": "1500ms", "redis.reply_timeout": "1s",
                  "http.header_timeout": "1s", "api.hint": "false"}) as s:
         yield s
@@ -123,6 +127,16 @@ class Sender:
                   "Content-Type": "application/json", **{k.replace("_", "-"): v for k, v in headers.items()}}
         data = raw or client.request("POST", "/v1/orders", fields, item.body if body is None else body)
         return self._check(POST, self.system.api.ports["api"], data, "/v1/orders", expect)
+
+    def cancel(self, expect, path, user=7, body=b"", raw=None):
+        headers = {"Authorization": f"Bearer {self.system.token(user)}"} if user else {}
+        data = raw or client.request("POST", path, headers, body)
+        return self._check(CANCEL, self.system.api.ports["api"], data, path, expect)
+
+    def pay(self, expect, body=b"", authorization=None, kind="application/json", raw=None):
+        headers = {"Authorization": authorization or self.system.signature(body), "Content-Type": kind}
+        data = raw or client.request("POST", "/v1/payments", headers, body)
+        return self._check(PAY, self.system.api.ports["api"], data, "/v1/payments", expect)
 
     def get(self, endpoint, expect, path, user=7, raw=None):
         headers = {"Authorization": f"Bearer {self.system.token(user)}"} if user else {}
@@ -186,6 +200,7 @@ def test_answers_are_as_documented(system):
         "reservation_id": str(uuid.uuid4()), "order_id": "5", "message_id": str(uuid.uuid4()), "status": "RELEASED",
         "epoch": 1, "seq": 1, "created_at_ms": 1, "state": "FAILED", "reason": "VOID", "rank": 3})
     s.buy((409, "REQUEST_CLOSED"), closed, key=lost)
+    s.cancel((409, "REQUEST_CLOSED"), f"/v1/activities/{closed.activity}/skus/{closed.sku}/requests/{lost}/cancel")
     redis.delete(closed.key(f"reservation:7:{lost}"))
     half = system.item(stock=1)
     meta = redis.dump(half.key("meta"))
@@ -222,9 +237,43 @@ def test_answers_are_as_documented(system):
         for expect, raw in http_refusals("GET", target):
             s.get(endpoint, expect, target, raw=raw.encode())
 
+    commands(system, s, item, other, half)
     stores_away(system, s, closed, order_id, f"{path}/requests/{key}")
     left = {(e, *p) for e in SENT for p in documented(e)} - s.pairs
-    assert left == {(POST, 503, "DRAINING"), (REQUEST, 500, "INTERNAL_ERROR"), (ORDER, 500, "INTERNAL_ERROR")}, left
+    assert left == {(POST, 503, "DRAINING"), (CANCEL, 503, "DRAINING"), (PAY, 503, "DRAINING"), (CANCEL, 504, "TIMEOUT"),
+                    (PAY, 504, "TIMEOUT"), (REQUEST, 500, "INTERNAL_ERROR"), (ORDER, 500, "INTERNAL_ERROR")}, left
+
+
+def commands(system, s, item, other, half):
+    redis = system.redis_client
+    key = str(uuid.uuid4())
+    path = f"/v1/activities/{other.activity}/skus/{other.sku}/requests/{key}/cancel"
+    order = s.buy((202, ""), other, user=20, key=key).json["order_id"]
+    other.await_settled()
+    body = system.payment(other, 20, key, order)
+    s.cancel((202, ""), path, user=20)
+    s.pay((202, ""), body)
+    other.await_settled()
+    s.cancel((400, "INVALID_ARGUMENT"), path, user=20, body=b"{}")
+    s.cancel((401, "UNAUTHENTICATED"), path, user=None)
+    s.cancel((404, "NOT_FOUND"), path, user=21)
+    s.pay((400, "INVALID_JSON"), b"{")
+    s.pay((400, "INVALID_ARGUMENT"), b"{}")
+    s.pay((401, "UNAUTHENTICATED"), body, authorization="Bearer x")
+    s.pay((404, "NOT_FOUND"), system.payment(other, 20, key, 1))
+    s.pay((415, "UNSUPPORTED_MEDIA_TYPE"), body, kind="text/plain")
+    spoiled = str(uuid.uuid4())
+    redis.hset(half.key(f"reservation:7:{spoiled}"), "status", "?")
+    s.cancel((500, "INTERNAL_ERROR"), f"/v1/activities/{half.activity}/skus/{half.sku}/requests/{spoiled}/cancel")
+    s.pay((500, "INTERNAL_ERROR"), system.payment(half, 7, spoiled, 1))
+    redis.delete(half.key(f"reservation:7:{spoiled}"))
+    for endpoint, target, send in ((CANCEL, path, s.cancel), (PAY, "/v1/payments", None)):
+        method = client.request("GET", target)
+        def raw(expect, data):
+            return s.cancel(expect, target, raw=data) if send else s.pay(expect, raw=data)
+        raw((405, "METHOD_NOT_ALLOWED"), method)
+        for expect, data in http_refusals("POST", target):
+            raw(expect, data.encode())
 
 
 def stores_away(system, s, item, order_id, request):
@@ -244,6 +293,20 @@ def stores_away(system, s, item, order_id, request):
             answer = first.answer()
             assert (answer.status, answer.code) == (504, "TIMEOUT")
             s.pairs.add((POST, 504, "TIMEOUT"))
+        cancel = request + "/cancel"
+        body = system.payment(item, 7, key, order_id)
+        for endpoint, target, headers, sent, again in (
+                (CANCEL, cancel, {"Authorization": f"Bearer {system.token(7)}"}, b"", lambda e: s.cancel(e, cancel)),
+                (PAY, "/v1/payments", {"Authorization": system.signature(body), "Content-Type": "application/json"}, body,
+                 lambda e: s.pay(e, body))):
+            with client.Connection(system.api.ports["api"]) as first:
+                first.send(client.request("POST", target, headers, sent))
+                wait_for("the first to be in flight", lambda: system.api.metric("seckill_http_inflight_requests") == 1)
+                again((429, "OVERLOADED"))
+                answer = first.answer()
+                assert (answer.status, answer.code) == (503, "DEPENDENCY_UNAVAILABLE")
+                openapi.check(Seen("POST", target, answer))
+                s.pairs.add((endpoint, 503, "DEPENDENCY_UNAVAILABLE"))
         for endpoint, target in ((REQUEST, request), (ORDER, f"/v1/orders/{order_id}"), (ITEM, view)):
             with client.Connection(system.query.ports["query"]) as first:
                 first.send(client.request("GET", target, {"Authorization": f"Bearer {system.token(7)}"}))

@@ -15,7 +15,7 @@ import sys
 ROOT = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else ".")
 LINES_MAX = 450
 # Which library's headers which directory may see; whatever else stands in <…> is the C library's.
-OWN = {"adapter/http": {"llhttp"}, "adapter/jwt": {"openssl"}, "adapter/pg": {"libpq"}, "adapter/redis": {"hiredis"},
+OWN = {"adapter/http": {"llhttp"}, "adapter/hmac": {"openssl"}, "adapter/jwt": {"openssl"}, "adapter/pg": {"libpq"}, "adapter/redis": {"hiredis"},
        "adapter/yaml": {"yaml"}, "adapter/h2grpc": {"nghttp2", "openssl"}, "adapter/rocketmq": {"protobuf", "openssl"},
        "loop": {"event2"}}
 LIBC = {"assert", "ctype", "dirent", "endian", "errno", "fcntl", "inttypes", "limits", "math", "poll", "pthread", "sched",

@@ -136,6 +136,9 @@ class Sale:
     def mark(self, b, to):
         return self.run("mark", [self.key("meta"), self.record_key(b)], [b.reservation, to])
 
+    def refuse(self, b):
+        return self.run("refuse", [self.key("meta"), self.record_key(b)], [b.reservation])
+
     def claim(self, b):
         return self.run("claim", [self.key("meta"), self.record_key(b)], [b.reservation])
 

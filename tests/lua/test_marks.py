@@ -86,6 +86,21 @@ def test_another_reservation_or_none_is_left_alone(sale, call):
     assert sale.everything() == before
 
 
+@pytest.mark.parametrize("status", STATUS)
+def test_a_refused_cancel_is_noted(sale, status):
+    """Rule 27."""
+    b = with_status(sale, status)
+    before = sale.everything()
+    released = status == "RELEASED"
+    assert sale.refuse(b).code == (1 if released else 0)
+    assert sale.record(b).get("cancel") == (None if released else "REFUSED")
+    if released:
+        assert sale.everything() == before
+    before = sale.everything()
+    assert sale.refuse(Buyer(1, b.request)).code == 1 and sale.refuse(Buyer(2)).code == 1
+    assert sale.everything() == before
+
+
 def test_a_claimed_one_is_settled_as_any(sale):
     sale.open(5)
     b = Buyer(1)

@@ -11,6 +11,8 @@ On RocketMQ: System(queue=a PrivateRocketmq), or whatever `default_queue` is. Th
 topic and groups of its own there, so that it finds nothing of another's.
 """
 import functools
+import hashlib
+import hmac
 import itertools
 import json
 import os
@@ -44,7 +46,7 @@ _names = itertools.count(1)
 
 # Under sanitizers, beside other work, on two cores, the product's budgets are not what is tested.
 PATIENT = {"api.submit_timeout": "5s", "api.hold_timeout": "2s", "api.hold_target": "5s", "query.timeout": "5s",
-           "query.pg_timeout": "4s", "redis.reply_timeout": "2s", "redis.slot_timeout": "2s", "redis.stall_timeout": "5s"}
+           "query.pg_timeout": "4s", "api.command_timeout": "5s", "redis.reply_timeout": "2s", "redis.slot_timeout": "2s", "redis.stall_timeout": "5s"}
 # As far as a broker started with fast=True lets them go.
 ROCKETMQ = {"rocketmq.lease": "3s", "rocketmq.poll": "1s"}
 
@@ -277,6 +279,7 @@ class System:
         self.pg = PrivatePostgres(deadlock_timeout="100ms", checkpoint_timeout="1h", **(pg or {}))
         self.config = f"{self.dir}/seckill.yaml"
         self.secret = secrets.token_bytes(32)
+        self.payment_secret = secrets.token_hex(32)
         self.items = []
         self.order_ids = itertools.count(1 << 40)
         self._activities = itertools.count(1001)
@@ -320,7 +323,9 @@ class System:
         subprocess.run(["cp", "-a", _migrated(self.bin_dir), f"{self.pg.dir}/data"], check=True)
         with open(f"{self.dir}/jwt.key", "wb") as f:
             f.write(self.secret)
-        settings = {"redis.url": self.redis.url, "pg.conninfo": self.pg.conninfo,
+        with open(f"{self.dir}/payments.secret", "w") as f:
+            f.write(self.payment_secret + "\n")
+        settings = {"payments.secret_file": f"{self.dir}/payments.secret", "redis.url": self.redis.url, "pg.conninfo": self.pg.conninfo,
                     "auth.keys": f"test=HS256:{self.dir}/jwt.key", "auth.issuer": "seckill-test",
                     "auth.audience": "seckill-test", **self.settings}
         with open(self.config, "w") as f:
@@ -484,6 +489,31 @@ class System:
         with client.Connection(self.api.ports["api"]) as c:
             c.send(data)
             return c.answer()
+
+    def cancel(self, item, user, key, api=None):
+        with client.Connection((api or self.api).ports["api"]) as c:
+            return c.ask("POST", f"/v1/activities/{item.activity}/skus/{item.sku}/requests/{key}/cancel",
+                         {"Authorization": f"Bearer {self.token(user)}"}, b"")
+
+    def signature(self, body, at=None, secret=None):
+        """The payment provider's credential (docs/api.md)."""
+        at = int(time.time() if at is None else at)
+        mac = hmac.new((secret or self.payment_secret).encode(), f"{at}.".encode() + body, hashlib.sha256).hexdigest()
+        return f"Seckill-HMAC-SHA256 t={at},v1={mac}"
+
+    def payment(self, item, user, key, order_id, payment_id=None):
+        return json.dumps({"payment_id": payment_id or f"pay-{uuid.uuid4()}", "activity_id": item.activity, "sku_id": item.sku,
+                           "user_id": user, "request_id": key, "order_id": str(order_id)}).encode()
+
+    def pay(self, item, user, key, order_id, payment_id=None, body=None, **headers):
+        body = body or self.payment(item, user, key, order_id, payment_id)
+        with client.Connection(self.api.ports["api"]) as c:
+            return c.ask("POST", "/v1/payments", {"Authorization": self.signature(body), "Content-Type": "application/json",
+                                                  **headers}, body)
+
+    def order(self, user, order_id):
+        """The order of query-api."""
+        return client.get(self.query.ports["query"], f"/v1/orders/{order_id}", {"Authorization": f"Bearer {self.token(user)}"})
 
     def state(self, item, user, key):
         """The answer of query-api."""

@@ -16,6 +16,7 @@ struct mem_db *mem_db_new(const struct sched *sched, int64_t call_us)
     list_init(&db->orders);
     list_init(&db->outbox);
     list_init(&db->notes);
+    list_init(&db->commands);
     map_init(&db->by_user, DB_ROWS_MAX);
     map_init(&db->by_order_id, DB_ROWS_MAX);
     map_init(&db->by_message, DB_ROWS_MAX);
@@ -38,6 +39,7 @@ void mem_db_free(struct mem_db *db)
     FREE_ALL(&db->orders, struct mem_order);
     FREE_ALL(&db->outbox, struct mem_outbox);
     FREE_ALL(&db->notes, struct mem_note);
+    FREE_ALL(&db->commands, struct mem_command);
     map_deinit(&db->by_user);
     map_deinit(&db->by_order_id);
     map_deinit(&db->by_message);
@@ -215,21 +217,34 @@ void mem_db_poison(struct mem_db *db, const struct uuid *message_id, int rc)
     pthread_mutex_unlock(&db->mutex);
 }
 
+int mem_db_poisoned(struct mem_db *db, const struct uuid *message_id)
+{
+    const struct mem_note *p = mem_db_note(db, MEM_NOTE_POISON, message_id, NULL);
+    return p ? p->value : 0;
+}
+
+int mem_db_end_order(struct mem_db *db, struct mem_order *o, enum verdict_reason reason,
+                     int64_t *outbox_id)
+{
+    if (!mem_order_active(o) || strcmp(o->o.status, "PAID") == 0)
+        return 1;
+    struct mem_inbox *in = mem_db_inbox(db, &o->message_id);
+    str_copy(o->o.status, sizeof o->o.status,
+             reason == REASON_CANCELLED ? STR("CANCELLED") : STR("CLOSED"));
+    o->o.updated_at_ms = mem_clock_wall_ms(db->sched);
+    mem_db_inventory(db, o->o.item)->sold--;
+    in->outcome.verdict = in->row.verdict = verdict_of_reason(reason);
+    in->outcome.give_back = in->row.give_back = true;
+    *outbox_id = mem_db_add_outbox(db, o->o.item, &in->outcome);
+    return 0;
+}
+
 int mem_db_cancel(struct mem_db *db, int64_t order_id, enum verdict_reason reason)
 {
+    int64_t outbox_id;
     pthread_mutex_lock(&db->mutex);
     struct mem_order *o = mem_db_order(db, order_id);
-    int rc = o && mem_order_active(o) && strcmp(o->o.status, "PAID") != 0 ? 0 : 1;
-    if (rc == 0) {
-        struct mem_inbox *in = mem_db_inbox(db, &o->message_id);
-        str_copy(o->o.status, sizeof o->o.status,
-                 reason == REASON_CANCELLED ? STR("CANCELLED") : STR("CLOSED"));
-        o->o.updated_at_ms = mem_clock_wall_ms(db->sched);
-        mem_db_inventory(db, o->o.item)->sold--;
-        in->outcome.verdict = in->row.verdict = verdict_of_reason(reason);
-        in->outcome.give_back = in->row.give_back = true;
-        mem_db_add_outbox(db, o->o.item, &in->outcome);
-    }
+    int rc = o ? mem_db_end_order(db, o, reason, &outbox_id) : 1;
     pthread_mutex_unlock(&db->mutex);
     return rc;
 }

@@ -35,6 +35,18 @@ struct mem_outbox {
     bool settled;
 };
 
+/* A cancel or a payment that was seen. */
+struct mem_command {
+    struct list link;
+    enum event_command kind;
+    struct item item;
+    struct orders_command row; /* as decided; body and payment_id are copies' */
+    bool parked;
+    int64_t parked_us, claimed_us;
+    char body[EVENT_MAX_BYTES];
+    size_t body_len;
+};
+
 /* Attempts, suspects, poison, dead letters, lives: few of each, found by scanning. */
 struct mem_note {
     struct list link;
@@ -57,7 +69,7 @@ struct mem_db {
     const struct sched *sched;
     int64_t call_us, row_us;
     int ports;
-    struct list inventory, orders, outbox, notes;
+    struct list inventory, orders, outbox, notes, commands;
     struct map by_user, by_order_id, by_message;
     int64_t next_outbox;
 };
@@ -78,6 +90,29 @@ struct mem_note *mem_db_note(struct mem_db *db, enum mem_note_kind kind, const s
                              const char *text);
 struct mem_note *mem_db_add_note(struct mem_db *db, enum mem_note_kind kind, const struct uuid *id,
                                  const char *text);
+
+/* The rc of a batch with a poisoned message; 0: none is. */
+int mem_db_poisoned(struct mem_db *db, const struct uuid *message_id);
+/* Ends an active, unpaid order: rc 0 with its outbox row; 1: it is neither. */
+int mem_db_end_order(struct mem_db *db, struct mem_order *o, enum verdict_reason reason,
+                     int64_t *outbox_id);
+
+/* A call of the port: 0: go on, with the mutex held until leave, which returns what the call
+ * returns. */
+int mem_orders_enter(struct orders *port, const struct ctx *ctx, int kind);
+int mem_orders_leave(struct orders *port, const struct ctx *ctx, int rc);
+bool mem_orders_twice(struct orders *port); /* the fault of this call: it is applied twice */
+struct mem_db *mem_orders_db(struct orders *port);
+/* mem_orders_commands.c */
+int mem_orders_cancel(struct orders *o, const struct ctx *ctx, struct item item,
+                      struct orders_command *rows, int n, bool give_up);
+int mem_orders_pay(struct orders *o, const struct ctx *ctx, struct item item,
+                   struct orders_command *rows, int n, bool give_up);
+int mem_orders_parked(struct orders *o, const struct ctx *ctx, int64_t give_up_ms,
+                      struct orders_parked *rows, int *n);
+int mem_orders_expire(struct orders *o, const struct ctx *ctx, struct item item,
+                      int64_t created_before_ms, int64_t pay_within_ms,
+                      struct orders_unsettled *rows, int *n);
 
 /* The order function (mem_orders_place.c). */
 int mem_db_place(struct mem_db *db, struct item item, struct orders_row *rows, int n);

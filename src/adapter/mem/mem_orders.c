@@ -29,7 +29,7 @@ static int64_t now_us(const struct mem_orders *o)
 }
 
 /* 0: go on, with the mutex held until leave(). */
-static int enter(struct orders *port, const struct ctx *ctx, int kind)
+int mem_orders_enter(struct orders *port, const struct ctx *ctx, int kind)
 {
     struct mem_orders *o = of(port);
     pthread_mutex_lock(&o->db->mutex);
@@ -50,7 +50,7 @@ static int enter(struct orders *port, const struct ctx *ctx, int kind)
     return rc;
 }
 
-static int leave(struct orders *port, const struct ctx *ctx, int rc)
+int mem_orders_leave(struct orders *port, const struct ctx *ctx, int rc)
 {
     struct mem_orders *o = of(port);
     int64_t took = o->db->call_us, left = ctx_left_us(ctx, now_us(o));
@@ -61,6 +61,16 @@ static int leave(struct orders *port, const struct ctx *ctx, int rc)
     o->spent_us += took < left ? took : left;
     pthread_mutex_unlock(&o->db->mutex);
     return rc;
+}
+
+struct mem_db *mem_orders_db(struct orders *port)
+{
+    return of(port)->db;
+}
+
+bool mem_orders_twice(struct orders *port)
+{
+    return of(port)->fault.kind == MEM_FAULT_TWICE;
 }
 
 /* Rows that take longer than the ctx allows: given up, nothing of them is done. */
@@ -78,7 +88,7 @@ static bool too_slow(struct orders *port, const struct ctx *ctx, int n)
 static int op_place(struct orders *o, const struct ctx *ctx, struct item item,
                     struct orders_row *rows, int n, struct orders_timing *timing)
 {
-    int rc = enter(o, ctx, n ? MEM_ORDERS_PLACE : MEM_ORDERS_PROBE);
+    int rc = mem_orders_enter(o, ctx, n ? MEM_ORDERS_PLACE : MEM_ORDERS_PROBE);
     if (rc)
         return rc;
     if (timing)
@@ -87,12 +97,12 @@ static int op_place(struct orders *o, const struct ctx *ctx, struct item item,
         return ERR_UNCERTAIN;
     if (of(o)->fault.kind == MEM_FAULT_TWICE)
         mem_db_place(of(o)->db, item, rows, n);
-    return leave(o, ctx, mem_db_place(of(o)->db, item, rows, n));
+    return mem_orders_leave(o, ctx, mem_db_place(of(o)->db, item, rows, n));
 }
 
 static int op_mark_settled(struct orders *o, const struct ctx *ctx, const int64_t *ids, int n)
 {
-    int rc = enter(o, ctx, MEM_ORDERS_MARK_SETTLED);
+    int rc = mem_orders_enter(o, ctx, MEM_ORDERS_MARK_SETTLED);
     if (rc)
         return rc;
     list_for_each (l, &of(o)->db->outbox) {
@@ -100,13 +110,13 @@ static int op_mark_settled(struct orders *o, const struct ctx *ctx, const int64_
         for (int i = 0; i < n; i++)
             out->settled |= out->row.outbox_id == ids[i];
     }
-    return leave(o, ctx, 0);
+    return mem_orders_leave(o, ctx, 0);
 }
 
 static int op_unsettled(struct orders *o, const struct ctx *ctx, int64_t min_age_ms,
                         struct orders_unsettled *rows, int *n)
 {
-    int rc = enter(o, ctx, MEM_ORDERS_UNSETTLED), cap = *n;
+    int rc = mem_orders_enter(o, ctx, MEM_ORDERS_UNSETTLED), cap = *n;
     *n = 0;
     if (rc)
         return rc;
@@ -116,34 +126,34 @@ static int op_unsettled(struct orders *o, const struct ctx *ctx, int64_t min_age
             out->created_us <= of(o)->db->sched->now_us - min_age_ms * 1000)
             rows[(*n)++] = out->row;
     }
-    return leave(o, ctx, 0);
+    return mem_orders_leave(o, ctx, 0);
 }
 
 static int op_inbox(struct orders *o, const struct ctx *ctx, const struct uuid *ids,
                     struct orders_inbox *rows, int n)
 {
-    int rc = enter(o, ctx, MEM_ORDERS_INBOX);
+    int rc = mem_orders_enter(o, ctx, MEM_ORDERS_INBOX);
     if (rc)
         return rc;
     for (int i = 0; i < n; i++) {
         const struct mem_inbox *in = mem_db_inbox(of(o)->db, &ids[i]);
         rows[i] = in ? in->row : (struct orders_inbox){.message_id = ids[i]};
     }
-    return leave(o, ctx, 0);
+    return mem_orders_leave(o, ctx, 0);
 }
 
 static int op_void(struct orders *o, const struct ctx *ctx, struct item item,
                    const struct orders_row *message, enum verdict_reason reason,
                    struct orders_inbox *row)
 {
-    int rc = enter(o, ctx, MEM_ORDERS_VOID);
+    int rc = mem_orders_enter(o, ctx, MEM_ORDERS_VOID);
     if (rc)
         return rc;
     struct mem_db *db = of(o)->db;
     struct mem_inbox *in = mem_db_inbox(db, &message->message_id);
     if (in && strcmp(in->row.status, "QUARANTINED") != 0) {
         *row = in->row;
-        return leave(o, ctx, 1);
+        return mem_orders_leave(o, ctx, 1);
     }
     if (!in)
         in = mem_db_add_inbox(db, item, message, "REJECTED");
@@ -154,7 +164,7 @@ static int op_void(struct orders *o, const struct ctx *ctx, struct item item,
     in->row.give_back = in->outcome.give_back = verdict_returns_unit(in->row.verdict);
     mem_db_add_outbox(db, item, &in->outcome);
     *row = in->row;
-    return leave(o, ctx, 0);
+    return mem_orders_leave(o, ctx, 0);
 }
 
 static int store_dead_letter(struct mem_db *db, const struct orders_dead_letter *dl)
@@ -186,20 +196,20 @@ static int store_dead_letter(struct mem_db *db, const struct orders_dead_letter 
 static int op_quarantine(struct orders *o, const struct ctx *ctx,
                          const struct orders_dead_letter *letters, int n, bool *settled)
 {
-    int rc = enter(o, ctx, MEM_ORDERS_QUARANTINE);
+    int rc = mem_orders_enter(o, ctx, MEM_ORDERS_QUARANTINE);
     if (rc)
         return rc;
     if (too_slow(o, ctx, n))
         return ERR_UNCERTAIN;
     for (int i = 0; i < n; i++)
         settled[i] = store_dead_letter(of(o)->db, &letters[i]) == 1;
-    return leave(o, ctx, 0);
+    return mem_orders_leave(o, ctx, 0);
 }
 
 static int op_count_attempts(struct orders *o, const struct ctx *ctx, const struct uuid *ids,
                              const char *error_kind, int *counts, int n)
 {
-    int rc = enter(o, ctx, MEM_ORDERS_COUNT_ATTEMPTS);
+    int rc = mem_orders_enter(o, ctx, MEM_ORDERS_COUNT_ATTEMPTS);
     (void)error_kind;
     if (rc)
         return rc;
@@ -209,20 +219,20 @@ static int op_count_attempts(struct orders *o, const struct ctx *ctx, const stru
             a = mem_db_add_note(of(o)->db, MEM_NOTE_ATTEMPTS, &ids[i], NULL);
         counts[i] = ++a->value;
     }
-    return leave(o, ctx, 0);
+    return mem_orders_leave(o, ctx, 0);
 }
 
 static int op_attempts(struct orders *o, const struct ctx *ctx, const struct uuid *ids, int *counts,
                        int n)
 {
-    int rc = enter(o, ctx, MEM_ORDERS_ATTEMPTS);
+    int rc = mem_orders_enter(o, ctx, MEM_ORDERS_ATTEMPTS);
     if (rc)
         return rc;
     for (int i = 0; i < n; i++) {
         const struct mem_note *a = mem_db_note(of(o)->db, MEM_NOTE_ATTEMPTS, &ids[i], NULL);
         counts[i] = a ? a->value : 0;
     }
-    return leave(o, ctx, 0);
+    return mem_orders_leave(o, ctx, 0);
 }
 
 static bool life_ended(struct mem_db *db, const char *life)
@@ -234,7 +244,7 @@ static bool life_ended(struct mem_db *db, const char *life)
 static int op_suspect_begin(struct orders *o, const struct ctx *ctx, const struct uuid *id,
                             struct str life, int *dead_alone)
 {
-    int rc = enter(o, ctx, MEM_ORDERS_SUSPECT_BEGIN);
+    int rc = mem_orders_enter(o, ctx, MEM_ORDERS_SUSPECT_BEGIN);
     char name[128];
     if (rc)
         return rc;
@@ -248,13 +258,13 @@ static int op_suspect_begin(struct orders *o, const struct ctx *ctx, const struc
     }
     if (!mem_db_note(db, MEM_NOTE_SUSPECT, id, name))
         mem_db_add_note(db, MEM_NOTE_SUSPECT, id, name);
-    return leave(o, ctx, 0);
+    return mem_orders_leave(o, ctx, 0);
 }
 
 static int op_suspect_clear(struct orders *o, const struct ctx *ctx, const struct uuid *ids, int n,
                             struct str life)
 {
-    int rc = enter(o, ctx, MEM_ORDERS_SUSPECT_CLEAR);
+    int rc = mem_orders_enter(o, ctx, MEM_ORDERS_SUSPECT_CLEAR);
     char name[128];
     if (rc)
         return rc;
@@ -266,13 +276,13 @@ static int op_suspect_clear(struct orders *o, const struct ctx *ctx, const struc
             free(s);
         }
     }
-    return leave(o, ctx, 0);
+    return mem_orders_leave(o, ctx, 0);
 }
 
 static int op_beat(struct orders *o, const struct ctx *ctx, struct str life, int64_t age_ms,
                    int64_t *fleet_age_ms)
 {
-    int rc = enter(o, ctx, MEM_ORDERS_BEAT);
+    int rc = mem_orders_enter(o, ctx, MEM_ORDERS_BEAT);
     char name[128];
     if (rc)
         return rc;
@@ -291,14 +301,14 @@ static int op_beat(struct orders *o, const struct ctx *ctx, struct str life, int
             age / 1000 > *fleet_age_ms)
             *fleet_age_ms = age / 1000;
     }
-    return leave(o, ctx, 0);
+    return mem_orders_leave(o, ctx, 0);
 }
 
 static int op_find_request(struct orders *o, const struct ctx *ctx, struct item item,
                            int64_t user_id, const struct uuid *request_id, struct orders_inbox *row,
                            struct orders_order *order)
 {
-    int rc = enter(o, ctx, MEM_ORDERS_FIND_REQUEST);
+    int rc = mem_orders_enter(o, ctx, MEM_ORDERS_FIND_REQUEST);
     if (rc)
         return rc;
     struct mem_db *db = of(o)->db;
@@ -319,35 +329,35 @@ static int op_find_request(struct orders *o, const struct ctx *ctx, struct item 
             found = in;
     }
     *row = found ? found->row : (struct orders_inbox){0};
-    return leave(o, ctx, found ? 0 : 1);
+    return mem_orders_leave(o, ctx, found ? 0 : 1);
 }
 
 static int op_find_order(struct orders *o, const struct ctx *ctx, int64_t order_id,
                          struct orders_order *order)
 {
-    int rc = enter(o, ctx, MEM_ORDERS_FIND_ORDER);
+    int rc = mem_orders_enter(o, ctx, MEM_ORDERS_FIND_ORDER);
     if (rc)
         return rc;
     const struct mem_order *found = mem_db_order(of(o)->db, order_id);
     *order = found ? found->o : (struct orders_order){0};
-    return leave(o, ctx, found ? 0 : 1);
+    return mem_orders_leave(o, ctx, found ? 0 : 1);
 }
 
 static int op_inventory(struct orders *o, const struct ctx *ctx, struct item item,
                         struct orders_inventory *inv)
 {
-    int rc = enter(o, ctx, MEM_ORDERS_INVENTORY);
+    int rc = mem_orders_enter(o, ctx, MEM_ORDERS_INVENTORY);
     if (rc)
         return rc;
     const struct mem_inventory *i = mem_db_inventory(of(o)->db, item);
     *inv = i ? (struct orders_inventory){i->total, i->sold, i->epoch, true, i->expires_ms}
              : (struct orders_inventory){0};
-    return leave(o, ctx, i ? 0 : 1);
+    return mem_orders_leave(o, ctx, i ? 0 : 1);
 }
 
 static int op_warmed(struct orders *o, const struct ctx *ctx, struct item *items, int *n)
 {
-    int rc = enter(o, ctx, MEM_ORDERS_WARMED), max = *n;
+    int rc = mem_orders_enter(o, ctx, MEM_ORDERS_WARMED), max = *n;
     *n = 0;
     if (rc)
         return rc;
@@ -358,17 +368,21 @@ static int op_warmed(struct orders *o, const struct ctx *ctx, struct item *items
         if (!over && *n < max)
             items[(*n)++] = i->item;
     }
-    return leave(o, ctx, 0);
+    return mem_orders_leave(o, ctx, 0);
 }
 
 static int op_probe(struct orders *o, const struct ctx *ctx)
 {
-    int rc = enter(o, ctx, MEM_ORDERS_PROBE);
-    return rc ? rc : leave(o, ctx, 0);
+    int rc = mem_orders_enter(o, ctx, MEM_ORDERS_PROBE);
+    return rc ? rc : mem_orders_leave(o, ctx, 0);
 }
 
 static const struct orders_ops ops = {
     .place = op_place,
+    .cancel = mem_orders_cancel,
+    .pay = mem_orders_pay,
+    .parked = mem_orders_parked,
+    .expire = mem_orders_expire,
     .mark_settled = op_mark_settled,
     .unsettled = op_unsettled,
     .inbox = op_inbox,

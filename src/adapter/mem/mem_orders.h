@@ -14,6 +14,10 @@
 
 enum mem_orders_op {
     MEM_ORDERS_PLACE,
+    MEM_ORDERS_CANCEL,
+    MEM_ORDERS_PAY,
+    MEM_ORDERS_PARKED,
+    MEM_ORDERS_EXPIRE,
     MEM_ORDERS_MARK_SETTLED,
     MEM_ORDERS_UNSETTLED,
     MEM_ORDERS_INBOX,
@@ -60,6 +64,9 @@ void mem_db_replay(struct mem_db *db,
                    const struct uuid *message_id); /* rule 25: deletes a QUARANTINED inbox row */
 int64_t mem_db_sold(struct mem_db *db, struct item item);
 int mem_db_active_orders(struct mem_db *db, struct item item);
+int mem_db_parked(struct mem_db *db);                                 /* commands that wait */
+int mem_db_refunds(struct mem_db *db);                                /* payments given back */
+const char *mem_db_order_status(struct mem_db *db, int64_t order_id); /* "NONE": there is none */
 int mem_db_dead_letters(struct mem_db *db);
 int mem_db_unsettled(struct mem_db *db);
 /* Each: sold = active orders <= total; at most one active order per user; one inbox row per

@@ -7,12 +7,10 @@
 
 static int poisoned(struct mem_db *db, const struct orders_row *rows, int n)
 {
-    for (int i = 0; i < n; i++) {
-        const struct mem_note *p = mem_db_note(db, MEM_NOTE_POISON, &rows[i].message_id, NULL);
-        if (p && p->value)
-            return p->value;
-    }
-    return 0;
+    int rc = 0;
+    for (int i = 0; i < n && rc == 0; i++)
+        rc = mem_db_poisoned(db, &rows[i].message_id);
+    return rc;
 }
 
 /* Settled before: a redelivery hears the same. */

@@ -107,6 +107,16 @@ static int apply_mark(struct mem_call *c, void *request)
     return mem_rules_mark(c->port, request);
 }
 
+static int apply_refuse(struct mem_call *c, void *request)
+{
+    return mem_rules_refuse(c->port, request);
+}
+
+static void op_refuse(struct stock *s, struct stock_refuse *r)
+{
+    start(s, MEM_STOCK_REFUSE, &r->op, sizeof *r, apply_refuse);
+}
+
 static void op_mark(struct stock *s, struct stock_mark *r)
 {
     start(s, MEM_STOCK_MARK, &r->op, sizeof *r, apply_mark);
@@ -376,6 +386,7 @@ static const struct stock_ops ops = {
     .settle = op_settle,
     .progress = op_progress,
     .mark = op_mark,
+    .refuse = op_refuse,
     .release = op_release,
     .claim = op_claim,
     .republished = op_republished,

@@ -199,6 +199,16 @@ int mem_rules_mark(struct mem_store *st, const struct stock_mark *m)
     return 0;
 }
 
+int mem_rules_refuse(struct mem_store *st, const struct stock_refuse *r)
+{
+    struct mem_record *rec =
+        own_record(st, r->item, r->user_id, &r->request_id, &r->reservation_id);
+    if (!rec || rec->r.status == RESERVATION_RELEASED)
+        return 1;
+    rec->r.cancel_refused = true;
+    return 0;
+}
+
 int mem_rules_release(struct mem_store *st, struct stock_release *r)
 {
     struct mem_item *it = mem_store_item(st, r->item);

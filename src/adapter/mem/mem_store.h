@@ -74,6 +74,7 @@ struct mem_store *mem_stock_store(struct stock *s);
 int mem_rules_reserve(struct mem_store *st, struct stock_reserve *r, struct str open_event);
 int mem_rules_settle(struct mem_store *st, struct stock_settle *s);
 int mem_rules_progress(struct mem_store *st, const struct stock_settle *s);
+int mem_rules_refuse(struct mem_store *st, const struct stock_refuse *r);
 int mem_rules_mark(struct mem_store *st, const struct stock_mark *m);
 int mem_rules_release(struct mem_store *st, struct stock_release *r);
 int mem_rules_claim(struct mem_store *st, struct stock_claim *c);

@@ -75,6 +75,13 @@ void pg_add_i64(struct pg_args *a, int64_t v)
     end(a);
 }
 
+void pg_add_bool(struct pg_args *a, bool v)
+{
+    begin(a, OID_BOOL);
+    strbuf_add_char(a->buf, v ? 1 : 0);
+    end(a);
+}
+
 void pg_add_text(struct pg_args *a, struct str s)
 {
     begin(a, OID_TEXT);

@@ -21,6 +21,7 @@ struct pg_args {
 void pg_args_init(struct pg_args *a, struct strbuf *buf);
 void pg_add_i32(struct pg_args *a, int32_t v);
 void pg_add_i64(struct pg_args *a, int64_t v);
+void pg_add_bool(struct pg_args *a, bool v);
 void pg_add_text(struct pg_args *a, struct str s);
 void pg_add_bytes(struct pg_args *a, struct str s);
 void pg_add_uuid(struct pg_args *a, const struct uuid *u); /* NULL: SQL's NULL */

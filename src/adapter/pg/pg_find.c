@@ -18,8 +18,8 @@ int pg_find_request(struct orders *o, const struct ctx *ctx, struct item item, i
         c, ctx, PG_READS,
         "SELECT message_id, status, state, reason, inbox_order_id, give_back, other_order_id, "
         "other_reservation_id, other_request_id, order_id, reservation_id, created_ms, updated_ms, "
-        "order_status FROM seckill_find_request($1, $2, $3, $4)",
-        &a, "u" PG_INBOX_KINDS "quqqt", &r);
+        "order_status, cancel FROM seckill_find_request($1, $2, $3, $4)",
+        &a, "u" PG_INBOX_KINDS "quqqtt", &r);
     if (rc)
         return rc;
     *row = (struct orders_inbox){0};
@@ -32,6 +32,7 @@ int pg_find_request(struct orders *o, const struct ctx *ctx, struct item item, i
         if (rc)
             return rc;
     }
+    str_copy(row->cancel, sizeof row->cancel, pg_str(r, 0, 14));
     if (!PQgetisnull(r, 0, 9)) {
         *order = (struct orders_order){
             .item = item,

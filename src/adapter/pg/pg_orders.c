@@ -5,6 +5,10 @@
 
 static const struct orders_ops ops = {
     .place = pg_place,
+    .cancel = pg_cancel_orders,
+    .pay = pg_pay_orders,
+    .parked = pg_parked,
+    .expire = pg_expire,
     .mark_settled = pg_mark_settled,
     .unsettled = pg_unsettled,
     .inbox = pg_inbox,

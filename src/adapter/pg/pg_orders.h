@@ -18,8 +18,25 @@ int pg_place(struct orders *o, const struct ctx *ctx, struct item item, struct o
              int n, struct orders_timing *timing);
 int pg_probe(struct orders *o, const struct ctx *ctx);
 
+/* pg_commands.c */
+int pg_cancel_orders(struct orders *o, const struct ctx *ctx, struct item item,
+                     struct orders_command *rows, int n, bool give_up);
+int pg_pay_orders(struct orders *o, const struct ctx *ctx, struct item item,
+                  struct orders_command *rows, int n, bool give_up);
+int pg_parked(struct orders *o, const struct ctx *ctx, int64_t give_up_ms,
+              struct orders_parked *rows, int *n);
+int pg_expire(struct orders *o, const struct ctx *ctx, struct item item, int64_t created_before_ms,
+              int64_t pay_within_ms, struct orders_unsettled *rows, int *n);
+
 /* pg_outbox.c */
 int pg_mark_settled(struct orders *o, const struct ctx *ctx, const int64_t *outbox_ids, int n);
+/* The outbox rows of an answer with these columns into rows[], at most max of them; those that
+ * cannot be read are left out, and counted. */
+#define PG_OUTBOX_COLUMNS                                                                          \
+    "outbox_id, activity_id, sku_id, user_id, request_id, reservation_id, state, reason, "         \
+    "give_back, other_order_id, other_reservation_id, other_request_id"
+#define PG_OUTBOX_KINDS "qqqquuttbquu"
+int pg_outbox_rows(const PGresult *r, struct orders_unsettled *rows, int max, int *n);
 int pg_unsettled(struct orders *o, const struct ctx *ctx, int64_t min_age_ms,
                  struct orders_unsettled *rows, int *n);
 

@@ -12,26 +12,9 @@ int pg_mark_settled(struct orders *o, const struct ctx *ctx, const int64_t *outb
     return pg_conn_query(c, ctx, PG_WRITES, "SELECT seckill_mark_settled($1)", &a, "i", &r);
 }
 
-int pg_unsettled(struct orders *o, const struct ctx *ctx, int64_t min_age_ms,
-                 struct orders_unsettled *rows, int *n)
+int pg_outbox_rows(const PGresult *r, struct orders_unsettled *rows, int max, int *n)
 {
-    struct pg_conn *c = pg_orders_conn(o);
-    int max = *n;
-    struct pg_args a;
-    pg_args_init(&a, &c->buf);
-    pg_add_i64(&a, min_age_ms);
-    pg_add_i32(&a, max);
     *n = 0;
-    PG_RESULT r = NULL;
-    /* It claims rows, but a claim whose answer is lost only ends after half a second. */
-    int rc = pg_conn_query(c, ctx, PG_READS,
-                           "SELECT outbox_id, activity_id, sku_id, user_id, request_id, "
-                           "reservation_id, state, reason, "
-                           "give_back, other_order_id, other_reservation_id, other_request_id "
-                           "FROM seckill_unsettled($1, $2)",
-                           &a, "qqqquuttbquu", &r);
-    if (rc)
-        return rc;
     if (PQntuples(r) > max)
         return ERR_INTERNAL;
     for (int i = 0; i < PQntuples(r); i++) {
@@ -53,4 +36,22 @@ int pg_unsettled(struct orders *o, const struct ctx *ctx, int64_t min_age_ms,
             ++*n;
     }
     return 0;
+}
+
+int pg_unsettled(struct orders *o, const struct ctx *ctx, int64_t min_age_ms,
+                 struct orders_unsettled *rows, int *n)
+{
+    struct pg_conn *c = pg_orders_conn(o);
+    int max = *n;
+    struct pg_args a;
+    pg_args_init(&a, &c->buf);
+    pg_add_i64(&a, min_age_ms);
+    pg_add_i32(&a, max);
+    *n = 0;
+    PG_RESULT r = NULL;
+    /* It claims rows, but a claim whose answer is lost only ends after half a second. */
+    int rc = pg_conn_query(c, ctx, PG_READS,
+                           "SELECT " PG_OUTBOX_COLUMNS " FROM seckill_unsettled($1, $2)", &a,
+                           PG_OUTBOX_KINDS, &r);
+    return rc ? rc : pg_outbox_rows(r, rows, max, n);
 }

@@ -18,6 +18,7 @@ enum stock_script {
     SCRIPT_PROBE,
     SCRIPT_PROGRESS,
     SCRIPT_RECORDS,
+    SCRIPT_REFUSE,
     SCRIPT_RELEASE,
     SCRIPT_REPUBLISHED,
     SCRIPT_RESERVE,
@@ -79,6 +80,7 @@ void stock_progress(struct stock *, struct stock_settle *);
 void stock_mark(struct stock *, struct stock_mark *);
 void stock_release(struct stock *, struct stock_release *);
 void stock_claim(struct stock *, struct stock_claim *);
+void stock_refuse(struct stock *s, struct stock_refuse *r);
 void stock_republished(struct stock *, struct stock_republished *);
 void stock_lookup(struct stock *, struct stock_lookup *);
 void stock_pending(struct stock *, struct stock_pending *);

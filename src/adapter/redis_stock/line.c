@@ -58,6 +58,8 @@ static int field(struct reservation *r, struct str name, struct str v)
         rc = verdict_state_parse(v, &r->verdict.state);
     else if (str_eq(name, STR("reason")))
         rc = verdict_reason_parse(v, &r->verdict.reason);
+    else if (str_eq(name, STR("cancel")))
+        r->cancel_refused = str_eq(v, STR("REFUSED"));
     else if (str_eq(name, STR("queue_id")))
         rc = str_copy(r->queue_id, sizeof r->queue_id, v) ? 0 : ERR_INVALID;
     return rc; /* unknown fields, and rank, which follows from the state, are skipped */

@@ -1,5 +1,5 @@
 /* What happens to one reservation between hold and settle: mark, release, claim,
- * republished. */
+ * republished; and what is noted after it: refuse. */
 #include "adapter/redis_stock/internal.h"
 
 /* 0 and 1 are the script's; every other code makes no sense. */
@@ -103,4 +103,18 @@ void stock_republished(struct stock *st, struct stock_republished *m)
 {
     stock_run(stock_begin(stock_self(st), &m->op, &m->space), SCRIPT_REPUBLISHED, 2, 2,
               on_encode_republished, end_with_code);
+}
+
+static void on_encode_refuse(struct redis_call *c, struct redis_writer *w)
+{
+    const struct stock_refuse *m = OP_OF(c, struct stock_refuse);
+    keys_put(w, m->item, "meta");
+    keys_put_reservation(w, m->item, m->user_id, &m->request_id);
+    keys_put_uuid(w, &m->reservation_id);
+}
+
+void stock_refuse(struct stock *st, struct stock_refuse *m)
+{
+    stock_run(stock_begin(stock_self(st), &m->op, &m->space), SCRIPT_REFUSE, 2, 1, on_encode_refuse,
+              end_with_code);
 }

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 extern const char lua_claim[], lua_control[], lua_item[], lua_listed[], lua_mark[], lua_pending[],
-    lua_probe[], lua_progress[], lua_records[], lua_release[], lua_republished[], lua_reserve[],
-    lua_settle[], lua_slot[], lua_warm[];
+    lua_probe[], lua_progress[], lua_records[], lua_refuse[], lua_release[], lua_republished[],
+    lua_reserve[], lua_settle[], lua_slot[], lua_warm[];
 
 static void init_scripts(struct redis_script *s)
 {
@@ -21,6 +21,7 @@ static void init_scripts(struct redis_script *s)
         [SCRIPT_PROBE] = {"probe", lua_probe},
         [SCRIPT_PROGRESS] = {"progress", lua_progress},
         [SCRIPT_RECORDS] = {"records", lua_records},
+        [SCRIPT_REFUSE] = {"refuse", lua_refuse},
         [SCRIPT_RELEASE] = {"release", lua_release},
         [SCRIPT_REPUBLISHED] = {"republished", lua_republished},
         [SCRIPT_RESERVE] = {"reserve", lua_reserve},
@@ -129,6 +130,7 @@ static const struct stock_ops ops = {
     .release = stock_release,
     .claim = stock_claim,
     .republished = stock_republished,
+    .refuse = stock_refuse,
     .lookup = stock_lookup,
     .pending = stock_pending,
     .item = stock_item_get,

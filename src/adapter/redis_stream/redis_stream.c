@@ -259,9 +259,9 @@ struct queue *redis_stream_new(struct loop *l, const struct redis_stream_config 
     if (s) {
         s->slots = calloc((size_t)c->max_in_hand, sizeof *s->slots);
         s->redis = redis_new(l, &c->redis);
-        s->bell = redis_new(l, &bell);
+        s->bell = c->publish_only ? NULL : redis_new(l, &bell);
     }
-    if (!s || !s->slots || !s->redis || !s->bell) {
+    if (!s || !s->slots || !s->redis || (!s->bell && !c->publish_only)) {
         snprintf(err, err_cap, "redis_stream: the URL is wrong, or there is no memory");
         if (s && s->redis)
             redis_free(s->redis);
@@ -286,7 +286,8 @@ struct queue *redis_stream_new(struct loop *l, const struct redis_stream_config 
         list_push_back(&s->free_slots, &s->slots[i].free_link);
         s->n_free++;
     }
-    register_metrics(s);
+    if (!c->publish_only)
+        register_metrics(s);
     stream_read_init(s);
     stream_tidy_init(s);
     return &s->port;
@@ -298,11 +299,13 @@ void redis_stream_free(struct queue *q)
     s->ending = true;
     /* Inside these every call under way completes; nothing new is begun. */
     redis_free(s->redis);
-    redis_free(s->bell);
+    if (s->bell)
+        redis_free(s->bell);
     stream_read_end(s);
     stream_tidy_end(s);
     free(s->ring.items);
-    metric_gauge_add(s->in_hand, s->n_free - s->c.max_in_hand);
+    if (s->in_hand)
+        metric_gauge_add(s->in_hand, s->n_free - s->c.max_in_hand);
     for (struct list *l; (l = list_pop_front(&s->items));)
         free(container_of(l, struct stream_item, link));
     free(s->slots);

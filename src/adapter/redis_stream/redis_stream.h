@@ -12,7 +12,8 @@ struct redis_stream_config {
     const char *consumer; /* unique per life of a process */
     int64_t lease_us;
     int64_t trim_interval_us;
-    int max_in_hand; /* messages in memory at most: the caller's slots */
+    int max_in_hand;   /* messages in memory at most: the caller's slots */
+    bool publish_only; /* nothing is received: no doorbell, no housekeeping */
 };
 struct queue *redis_stream_new(struct loop *l, const struct redis_stream_config *c, char *err,
                                size_t err_cap);

@@ -108,7 +108,8 @@ void redis_stream_close(struct queue *q, struct op *op)
 void stream_tidy_init(struct stream *s)
 {
     s->tidy.timer.on_fire = on_timer;
-    sched_set_in(loop_sched(s->loop), &s->tidy.timer, s->c.trim_interval_us);
+    if (!s->c.publish_only)
+        sched_set_in(loop_sched(s->loop), &s->tidy.timer, s->c.trim_interval_us);
 }
 
 void stream_tidy_end(struct stream *s)

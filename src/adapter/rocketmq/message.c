@@ -18,7 +18,7 @@ void rmq_message_id(const struct uuid *message_id, char out[RMQ_MESSAGE_ID + 1])
 int rmq_message_of_event(const struct event *e, const char *topic, struct rmq_event_text *text,
                          struct rmq_message *m)
 {
-    *m = (struct rmq_message){.topic = topic, .tag = RMQ_TAG_CREATE, .n_keys = 3};
+    *m = (struct rmq_message){.topic = topic, .tag = event_command_name(e->command), .n_keys = 3};
     struct strbuf body;
     strbuf_init_fixed(&body, text->body, sizeof text->body);
     event_encode(e, false, &body);

@@ -34,7 +34,6 @@ struct rmq_message {
     int n_properties;
 };
 
-#define RMQ_TAG_CREATE "ORDER_CREATE_REQUESTED"
 /* Our user properties. */
 #define RMQ_PROPERTY_ORIGIN "sk_origin_topic" /* a dead letter queue does not tell it */
 #define RMQ_PROPERTY_TRACE "traceparent"

@@ -10,11 +10,13 @@
 #include "adapter/redis_stock/redis_stock.h"
 #include "app/hint_loader.h"
 #include "app/reserve.h"
+#include "app/send_command.h"
 #include "app/slot.h"
 #include "daemon/api/hint_mail.h"
 #include "daemon/api/queue_watch.h"
 #include "daemon/common/event_queue.h"
 #include "daemon/common/lifecycle.h"
+#include "daemon/common/payment_auth.h"
 #include "daemon/common/serve.h"
 #include "daemon/settings.h"
 #include "port/auth.h"
@@ -30,7 +32,7 @@ struct data_loop {
     struct http_service service;
     struct http_server *server;
     struct stock *stock;
-    struct event_queue queue; /* publishes; none where the store does */
+    struct event_queue queue; /* publishes: commands; orders, too, where the store does not */
     struct queue_report queue_report;
     struct op queue_closing;
     struct auth *auth;
@@ -39,6 +41,7 @@ struct data_loop {
     struct hints hints;
     struct hint_mailbox mailbox;
     struct reserve_pool pool;
+    struct send_pool cancels, payments;
     bool pool_ready, draining, cut;
     struct loop_post drain, drained;
     struct metric *refused_draining, *refused_no_ids;
@@ -57,6 +60,12 @@ void data_loop_drain(struct data_loop *d);
 /* --- POST /v1/orders (orders.c) --- */
 void orders_on_request(struct http_service *s, struct http_exchange *x);
 void orders_on_answer(struct reserve_pool *p, void *viewer, const struct reserve_answer *a);
+
+/* --- cancels and payments (commands.c) --- */
+void commands_on_cancel(struct http_service *s, struct http_exchange *x);
+void commands_on_payment(struct http_service *s, struct http_exchange *x);
+void commands_on_cancel_answer(struct send_pool *p, void *viewer, const struct send_answer *a);
+void commands_on_payment_answer(struct send_pool *p, void *viewer, const struct send_answer *a);
 
 /* --- the control loop --- */
 struct control {
@@ -92,6 +101,7 @@ struct api {
     struct conf conf;
     const char *ports_file; /* NULL: none is written */
     struct jwt_keys *keys;
+    struct payment_auth payment_auth;
     struct order_id_source ids; /* shared */
     struct control control;
     struct data_loop *loops;

@@ -9,7 +9,11 @@
 
 #define CLOSE_US 1000000
 
-static const struct http_route routes[] = {{"POST", "/v1/orders", "orders", orders_on_request}};
+static const struct http_route routes[] = {
+    {"POST", "/v1/orders", "orders", orders_on_request},
+    {"POST", "/v1/activities/{}/skus/{}/requests/{}/cancel", "cancel", commands_on_cancel},
+    {"POST", "/v1/payments", "payments", commands_on_payment},
+};
 
 /* --- hints --- */
 
@@ -49,15 +53,12 @@ static void on_queue_closed(struct op *op, int rc)
 
 static void report_if_drained(struct data_loop *d)
 {
-    if (!d->cut || reserve_pool_busy(&d->pool))
+    if (!d->cut || reserve_pool_busy(&d->pool) || send_pool_busy(&d->cancels) ||
+        send_pool_busy(&d->payments))
         return;
     d->cut = false; /* once */
-    if (d->queue.port) {
-        d->queue_closing = (struct op){on_queue_closed, loop_now_us(d->loop) + CLOSE_US};
-        event_queue_close(&d->queue, &d->queue_closing);
-    } else {
-        loop_post(d->api->control.loop, &d->drained);
-    }
+    d->queue_closing = (struct op){on_queue_closed, loop_now_us(d->loop) + CLOSE_US};
+    event_queue_close(&d->queue, &d->queue_closing);
 }
 
 static void on_http_drained(struct http_server *s, void *arg)
@@ -71,6 +72,16 @@ static void on_http_drained(struct http_server *s, void *arg)
 static void on_pool_idle(struct reserve_pool *p)
 {
     report_if_drained(container_of(p, struct data_loop, pool));
+}
+
+static void on_cancels_idle(struct send_pool *p)
+{
+    report_if_drained(container_of(p, struct data_loop, cancels));
+}
+
+static void on_payments_idle(struct send_pool *p)
+{
+    report_if_drained(container_of(p, struct data_loop, payments));
 }
 
 static void on_drain(struct loop_post *p)
@@ -91,13 +102,14 @@ void data_loop_drain(struct data_loop *d)
 static int init_pool(struct data_loop *d)
 {
     const struct settings *s = &d->api->settings;
+    struct queue *queue = event_queue_is_stores(s) ? NULL : d->queue.port;
     int64_t floor = s->api.retry_floor / d->api->n_loops;
     if (d->thread.number < s->api.retry_floor % d->api->n_loops)
         floor++;
     retry_budget_init(&d->budget, (int)s->api.retry_percent, (int)floor, loop_now_us(d->loop));
     d->pool = (struct reserve_pool){
         .stock = d->stock,
-        .queue = d->queue.port,
+        .queue = queue,
         .sched = loop_sched(d->loop),
         .ids = &d->api->ids,
         .rng = &d->rng,
@@ -105,7 +117,7 @@ static int init_pool(struct data_loop *d)
         .hints = &d->hints,
         .submit_us = s->api.submit_us,
         /* where the store publishes, that is part of the hold */
-        .try_us = s->api.hold_us + (d->queue.port ? 0 : s->api.publish_us),
+        .try_us = s->api.hold_us + (queue ? 0 : s->api.publish_us),
         .target_us = s->api.hold_target_us,
         .strict = s->api.publish_refused == SETTINGS_REFUSED_STRICT,
         .publish_us = s->api.publish_us,
@@ -117,6 +129,26 @@ static int init_pool(struct data_loop *d)
     int rc = reserve_pool_init(&d->pool, serve_share(s->api.max_inflight, d->api->n_loops));
     d->pool_ready = rc == 0;
     return rc;
+}
+
+static int init_commands(struct data_loop *d)
+{
+    const struct settings *s = &d->api->settings;
+    int n = serve_share(s->api.max_commands, d->api->n_loops);
+    struct send_pool pool = {.stock = d->stock,
+                             .queue = d->queue.port,
+                             .sched = loop_sched(d->loop),
+                             .budget_us = s->api.command_us,
+                             .store_us = s->redis.reply_us};
+    d->cancels = d->payments = pool;
+    d->cancels.label = "cancel";
+    d->cancels.on_answer = commands_on_cancel_answer;
+    d->cancels.on_idle = on_cancels_idle;
+    d->payments.label = "pay";
+    d->payments.on_answer = commands_on_payment_answer;
+    d->payments.on_idle = on_payments_idle;
+    int rc = send_pool_init(&d->cancels, n);
+    return rc < 0 ? rc : send_pool_init(&d->payments, n);
 }
 
 static int open_queue(struct data_loop *d, char *err, size_t err_cap)
@@ -162,11 +194,11 @@ int data_loop_init(struct data_loop *d, struct api *api, int number, const char 
     d->stock = redis_stock_new(d->loop, &stock, err, err_cap);
     if (!d->stock)
         return ERR_INVALID;
-    int rc = event_queue_is_stores(s) ? 0 : open_queue(d, err, err_cap);
+    int rc = open_queue(d, err, err_cap);
     if (rc < 0)
         return rc;
     d->auth = bearer_verifier(api->keys, s);
-    if (!d->auth || init_pool(d) < 0)
+    if (!d->auth || init_pool(d) < 0 || init_commands(d) < 0)
         return no_memory(err, err_cap);
     d->service = (struct http_service){routes, sizeof(routes) / sizeof(routes[0])};
     d->server = serve_listen(d->loop, listen, s, api->n_loops, &d->service, err, err_cap);
@@ -187,6 +219,10 @@ void data_loop_deinit(struct data_loop *d)
         redis_stock_free(d->stock);
     if (d->pool_ready)
         reserve_pool_deinit(&d->pool);
+    if (d->cancels.flows)
+        send_pool_deinit(&d->cancels);
+    if (d->payments.flows)
+        send_pool_deinit(&d->payments);
     if (d->auth)
         jwt_free(d->auth);
     hint_mailbox_close(&d->mailbox);

@@ -11,7 +11,7 @@
 
 static const char usage[] =
     "usage: seckill-api [--config FILE] [--ports-file FILE] [--SETTING VALUE…]\n"
-    "The buyers' write path: POST /v1/orders.\n"
+    "The buyers' write path: orders, cancels, payments.\n"
     "  --ports-file FILE  writes \"api=PORT admin=PORT\" there when it listens\n";
 
 static int fail(const char *what, const char *why)
@@ -31,6 +31,9 @@ static int start(struct api *api)
     api->keys = jwt_keys_load(s->auth.keys, err, sizeof(err));
     if (!api->keys)
         return fail("no usable token keys (auth.keys)", err);
+    if (payment_auth_load(&api->payment_auth, s->payments.secret_file, s->payments.window_us, err,
+                          sizeof(err)) < 0)
+        return fail("no usable payment credential", err);
     order_id_init(&api->ids);
     api->n_loops = program_loops((int)s->api.loops);
     api->loops = calloc((size_t)api->n_loops, sizeof(api->loops[0]));
@@ -90,6 +93,7 @@ int main(int argc, char **argv)
     free(api.loops);
     if (api.keys)
         jwt_keys_free(api.keys);
+    payment_auth_wipe(&api.payment_auth);
     conf_deinit(&api.conf);
     if (rc == 0)
         log_info("stopped");

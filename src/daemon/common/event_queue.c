@@ -29,7 +29,8 @@ static struct queue *new_stream(struct loop *l, const struct settings *s,
                                          .consumer = c->consumer,
                                          .lease_us = s->queue.lease_us,
                                          .trim_interval_us = s->queue.trim_interval_us,
-                                         .max_in_hand = c->max_in_hand > 0 ? c->max_in_hand : 1};
+                                         .max_in_hand = c->max_in_hand > 0 ? c->max_in_hand : 1,
+                                         .publish_only = c->use == EVENT_QUEUE_PUBLISH};
     if (c->use != EVENT_QUEUE_CONSUME) {
         config.redis.stall_us = PATIENCE_US;
         config.redis.slot_us = s->redis.dial_us * 2;

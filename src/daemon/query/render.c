@@ -57,6 +57,8 @@ void render_request(struct strbuf *b, const struct lookup_answer *a)
         add_order_id(b, ",\"order_id\":\"", a->order_id);
     if (a->created_at_ms > 0)
         add_time(b, ",\"created_at\":\"", a->created_at_ms);
+    if (a->cancel_refused && a->verdict.state == VERDICT_SUCCEEDED)
+        add_word(b, ",\"cancel\":\"", STR("REFUSED"));
     add_number(b, ",\"version\":", verdict_rank(a->verdict.state));
     strbuf_add_char(b, '}');
 }

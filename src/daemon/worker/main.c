@@ -97,6 +97,8 @@ static struct worker_config config_of(const struct settings *s)
         .max_republish = (int)s->worker.max_republish,
         .max_hold_us = s->worker.max_hold_us,
         .quarantine_hold_us = s->worker.quarantine_hold_us,
+        .unpaid_us = s->order.unpaid_us,
+        .parked_give_up_us = s->order.parked_give_up_us,
         .items_refresh_us = s->worker.items_refresh_us,
         .max_items = (int)s->worker.max_items,
     };

@@ -341,7 +341,7 @@ static void test_a_newer_schema_is_quarantined_by_its_ids(void **state)
     (void)state;
     world_init(&x, 100);
     struct event e = world_event(&x, ITEM, 7);
-    e.schema_version = EVENT_SCHEMA_VERSION + 1;
+    e.schema_version = EVENT_SCHEMA_COMMAND + 1;
     struct strbuf b;
     strbuf_init(&b, EVENT_MAX_BYTES);
     event_encode(&e, false, &b);
@@ -413,6 +413,35 @@ static void test_a_lost_ack_is_repeated_and_then_redelivered(void **state)
     finish_clean(&x);
 }
 
+/* A transaction from before the breaker opened fails while the probe is out, and the probe's answer
+ * comes after the next one would have been due: there is another one all the same. */
+static void test_a_late_failure_during_the_probe(void **state)
+{
+    struct world x;
+    (void)state;
+    world_init(&x, 100);
+    x.cfg.breaker_threshold = 1;
+    x.cfg.breaker_cooldown_us = 100 * MS;
+    x.cfg.tx_attempts = 1;
+    world_start(&x);
+    mem_faults_add(mem_orders_faults(mem_jobs_orders(x.jobs, 0)), MEM_ORDERS_PLACE, 1,
+                   MEM_FAULT_REPLY_LATE, 900 * MS);
+    for (int i = 1; i < 3; i++)
+        mem_faults_add(mem_orders_faults(mem_jobs_orders(x.jobs, i)), MEM_ORDERS_PLACE, 1,
+                       MEM_FAULT_NOT_DONE, 0);
+    for (int i = 0; i < 3; i++)
+        mem_faults_add(mem_orders_faults(mem_jobs_orders(x.jobs, i)), MEM_ORDERS_PROBE, 1,
+                       MEM_FAULT_REPLY_LATE, 950 * MS);
+    world_reserve(&x, ITEM, 1);
+    world_reserve(&x, ITEM_2, 2);
+    world_run(&x, 30 * S);
+    assert_string_equal(world_state(&x, ITEM, 1), "SUCCEEDED");
+    assert_string_equal(world_state(&x, ITEM_2, 2), "SUCCEEDED");
+    world_assert_clean(&x);
+    world_stop(&x);
+    world_deinit(&x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -436,6 +465,7 @@ int main(void)
         cmocka_unit_test(test_what_cannot_be_buried_is_not_acked),
         cmocka_unit_test(test_an_event_of_another_item_is_not_believed),
         cmocka_unit_test(test_a_lost_ack_is_repeated_and_then_redelivered),
+        cmocka_unit_test(test_a_late_failure_during_the_probe),
     };
     log_setup("order-worker", "test", LOG_ERROR + 1);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -49,6 +49,51 @@ static int place(struct orders *o, const struct ctx *ctx, struct item item, stru
     return rc;
 }
 
+static void say_rows(const char *what, const struct orders_command *rows, int n, int rc)
+{
+    char users[2048] = "";
+    size_t at = 0;
+    for (int i = 0; i < n && at < sizeof users - 24; i++)
+        at += (size_t)snprintf(users + at, sizeof users - at, "%s%lld:%s", i ? "," : "",
+                               (long long)rows[i].user_id,
+                               rc < 0 ? "" : orders_command_name(rows[i].outcome));
+    say(what, users, rc);
+}
+
+static int cancel_orders(struct orders *o, const struct ctx *ctx, struct item item,
+                         struct orders_command *rows, int n, bool give_up)
+{
+    int rc = orders_under->cancel(o, ctx, item, rows, n, give_up);
+    say_rows(give_up ? "cancel!" : "cancel", rows, n, rc);
+    return rc;
+}
+
+static int pay(struct orders *o, const struct ctx *ctx, struct item item,
+               struct orders_command *rows, int n, bool give_up)
+{
+    int rc = orders_under->pay(o, ctx, item, rows, n, give_up);
+    say_rows(give_up ? "pay!" : "pay", rows, n, rc);
+    return rc;
+}
+
+static int parked(struct orders *o, const struct ctx *ctx, int64_t give_up_ms,
+                  struct orders_parked *rows, int *n)
+{
+    int rc = orders_under->parked(o, ctx, give_up_ms, rows, n);
+    if (*n > 0 || rc < 0)
+        say_n("parked", *n, rc);
+    return rc;
+}
+
+static int expire(struct orders *o, const struct ctx *ctx, struct item item, int64_t before_ms,
+                  int64_t within_ms, struct orders_unsettled *rows, int *n)
+{
+    int rc = orders_under->expire(o, ctx, item, before_ms, within_ms, rows, n);
+    if (*n > 0 || rc < 0)
+        say_n("expire", *n, rc);
+    return rc;
+}
+
 static int mark_settled(struct orders *o, const struct ctx *ctx, const int64_t *ids, int n)
 {
     int rc = orders_under->mark_settled(o, ctx, ids, n);
@@ -196,6 +241,10 @@ static void trace_ports(struct world *x)
         orders_under = mem_jobs_orders(x->jobs, 0)->ops;
         orders_traced = *orders_under;
         orders_traced.place = place;
+        orders_traced.cancel = cancel_orders;
+        orders_traced.pay = pay;
+        orders_traced.parked = parked;
+        orders_traced.expire = expire;
         orders_traced.mark_settled = mark_settled;
         orders_traced.unsettled = unsettled;
         orders_traced.inbox = inbox;
@@ -291,6 +340,8 @@ void world_init_on(struct world *x, int64_t units, struct mem_broker_config queu
         .recover_rate = 200,
         .max_republish = 5,
         .max_hold_us = 600 * S,
+        .unpaid_us = 900 * S,
+        .parked_give_up_us = 1800 * S,
         .items_refresh_us = 500 * MS,
         .max_items = 64,
     };
@@ -452,6 +503,26 @@ void world_post(struct world *x, struct item item, int64_t user)
 {
     struct event e = world_event(x, item, user);
     struct strbuf b;
+    strbuf_init(&b, EVENT_MAX_BYTES);
+    event_encode(&e, false, &b);
+    mem_broker_append(x->broker, item, strbuf_str(&b), NULL);
+    strbuf_deinit(&b);
+}
+
+void world_command(struct world *x, struct item item, int64_t user, enum event_command command)
+{
+    struct event e = world_event(x, item, user);
+    char payment[32];
+    struct strbuf b;
+    e.schema_version = EVENT_SCHEMA_COMMAND;
+    e.command = command;
+    e.message_id = event_cancel_id(&e.reservation_id);
+    if (command == EVENT_PAY) {
+        snprintf(payment, sizeof payment, "pay-%lld-%lld", (long long)item.sku_id, (long long)user);
+        e.payment_id = str_of(payment);
+        e.accepted_at_ms = mem_clock_wall_ms(&x->sched);
+        e.message_id = event_pay_id(e.payment_id);
+    }
     strbuf_init(&b, EVENT_MAX_BYTES);
     event_encode(&e, false, &b);
     mem_broker_append(x->broker, item, strbuf_str(&b), NULL);

@@ -59,6 +59,8 @@ void world_reserve(struct world *x, struct item item, int64_t user);
 void world_post(struct world *x, struct item item, int64_t user);
 /* The body of the user's event, for posting it again. */
 void world_post_again(struct world *x, struct item item, int64_t user);
+/* The user's cancel (EVENT_CANCEL) or payment to the item's stream. */
+void world_command(struct world *x, struct item item, int64_t user, enum event_command command);
 struct event world_event(struct world *x, struct item item, int64_t user);
 struct uuid world_message_id(struct world *x, struct item item, int64_t user);
 /* What the buyer sees: "SUCCEEDED", "REJECTED/VOID"… */

@@ -194,16 +194,16 @@ static void test_a_newer_schema(void **state)
     char body[1200];
     struct event e = {0}, expected = seed_event();
     const char *why;
-    size_t n = with(body, sizeof body, "schema_version", "2");
+    size_t n = with(body, sizeof body, "schema_version", "3");
     assert_int_equal(event_decode((struct str){body, n}, &e, &why), ERR_INVALID);
     assert_string_equal(why, "schema_version");
     /* Its ids are told, for the quarantine; but only if all of it is as we know it. */
-    expected.schema_version = 2;
+    expected.schema_version = 3;
     assert_same(&e, &expected);
     assert_refused(STR("{\"schema_version\":2147483647}"), "schema_version");
-    assert_refused(STR("{\"message_id\":{\"v\":8},\"order_id\":[],\"schema_version\":2}"),
+    assert_refused(STR("{\"message_id\":{\"v\":8},\"order_id\":[],\"schema_version\":3}"),
                    "schema_version");
-    assert_refused(STR("{\"schema_version\":2"), "not JSON");
+    assert_refused(STR("{\"schema_version\":3"), "not JSON");
 }
 
 static void test_order_id_as_text(void **state)

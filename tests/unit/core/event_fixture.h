@@ -57,6 +57,9 @@ static inline void assert_same(const struct event *a, const struct event *b)
     assert_int_equal(item_version_cmp(a->version, b->version), 0);
     assert_true(str_eq(a->traceparent, b->traceparent));
     assert_true(str_eq(a->tracestate, b->tracestate));
+    assert_int_equal(a->command, b->command);
+    assert_true(str_eq(a->payment_id, b->payment_id));
+    assert_int_equal(a->accepted_at_ms, b->accepted_at_ms);
 }
 
 static inline void assert_decodes(struct str body, struct event *e)

@@ -158,6 +158,25 @@ static size_t pack_event(uint8_t *out, size_t cap)
     return protobuf_c_message_pack(r, out);
 }
 
+/* Rule 27: the tag says which command it is. */
+static void tags_of_commands(void **state)
+{
+    (void)state;
+    static struct rmq_event_text text;
+    static const char *const tags[EVENT_COMMANDS] = {
+        "ORDER_CREATE_REQUESTED", "ORDER_CANCEL_REQUESTED", "ORDER_PAY_REQUESTED"};
+    for (int c = 0; c < EVENT_COMMANDS; c++) {
+        struct event e;
+        struct rmq_message m;
+        test_event(&e, 1);
+        e.command = (enum event_command)c;
+        e.payment_id = STR("pay_1");
+        assert_int_equal(rmq_message_of_event(&e, "T", &text, &m), 0);
+        assert_string_equal(m.tag, tags[c]);
+        assert_int_equal(!memmem(m.body.ptr, m.body.len, tags[c], strlen(tags[c])), c == 0);
+    }
+}
+
 static void message_there_and_back(void **state)
 {
     (void)state;
@@ -377,6 +396,7 @@ int main(void)
         cmocka_unit_test(keys_and_names),
         cmocka_unit_test(the_longest_keys),
         cmocka_unit_test(codes),
+        cmocka_unit_test(tags_of_commands),
         cmocka_unit_test(message_there_and_back),
         cmocka_unit_test(hostile_bytes),
         cmocka_unit_test(statuses),
