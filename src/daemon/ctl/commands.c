@@ -5,7 +5,7 @@ extern const struct ctl_command migrate_command, activity_create_command, activi
     activity_list_command, activity_open_command, activity_pause_command, activity_close_command,
     stock_warm_command, stock_show_command, token_command, storm_command, audit_command,
     dead_letters_list_command, dead_letters_show_command, dead_letters_replay_command,
-    queue_show_command, queue_check_command, pay_command, order_show_command;
+    queue_show_command, queue_check_command, pay_command, order_show_command, actions_list_command;
 
 const struct ctl_command *const ctl_commands[] = {
     &migrate_command,
@@ -27,5 +27,6 @@ const struct ctl_command *const ctl_commands[] = {
     &dead_letters_list_command,
     &dead_letters_show_command,
     &dead_letters_replay_command,
+    &actions_list_command,
 };
 const size_t ctl_commands_len = sizeof(ctl_commands) / sizeof(ctl_commands[0]);
