@@ -18,7 +18,7 @@ LINES_MAX = 450
 OWN = {"adapter/http": {"llhttp"}, "adapter/hmac": {"openssl"}, "adapter/jwt": {"openssl"}, "adapter/pg": {"libpq"}, "adapter/redis": {"hiredis"},
        "adapter/yaml": {"yaml"}, "adapter/h2grpc": {"nghttp2", "openssl"}, "adapter/rocketmq": {"protobuf", "openssl"},
        "loop": {"event2"}}
-LIBC = {"assert", "ctype", "dirent", "endian", "errno", "fcntl", "inttypes", "limits", "math", "poll", "pthread", "sched",
+LIBC = {"assert", "ctype", "dirent", "endian", "errno", "fcntl", "inttypes", "limits", "math", "poll", "pthread", "pwd", "sched",
         "signal", "stdalign", "stdarg", "stdatomic", "stdbool", "stddef", "stdint", "stdio", "stdlib", "string", "strings",
         "time", "unistd", "arpa/inet", "linux/filter", "netinet/in", "netinet/tcp", "sys/eventfd", "sys/random", "sys/resource",
         "sys/socket", "sys/stat", "sys/timerfd", "sys/types", "sys/uio", "sys/un", "sys/wait"}
