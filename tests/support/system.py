@@ -29,7 +29,7 @@ import jwt
 import client
 from oracle import Oracle
 from private_rocketmq import Refused
-from services import SOURCE, PrivatePostgres, PrivateRedis, Server, wait_for
+from services import SOURCE, PrivateBouncer, PrivatePostgres, PrivateRedis, Server, wait_for
 
 BIN = os.environ.get("SECKILL_BIN_DIR") or f"{SOURCE}/build/dev/bin"
 RELEASE_BIN = os.environ.get("SECKILL_RELEASE_BIN_DIR") or BIN
@@ -265,11 +265,12 @@ class Item:
 
 
 class System:
-    """settings: for all programs ("worker.queue": 16); bin_dir: where they are; redis, pg: settings of the servers; queue: a
-    PrivateRocketmq; with make_topics the programs find their topic and groups."""
+    """settings: for all programs ("worker.queue": 16); bin_dir: where they are; redis, pg: settings of the servers; bouncer: of a
+    PgBouncer that the programs find instead of PostgreSQL; queue: a PrivateRocketmq; with make_topics the programs find their
+    topic and groups."""
 
     def __init__(self, settings=None, bin_dir=BIN, redis=None, pg=None, parts=PARTS, patient=True,
-                 env=None, queue=None, make_topics=True):
+                 env=None, queue=None, make_topics=True, bouncer=None):
         self.dir = tempfile.mkdtemp(prefix="sk-", dir="/tmp")
         self.bin_dir = bin_dir
         self.mq, self._make_topics = queue or default_queue, make_topics
@@ -277,6 +278,7 @@ class System:
         self.redis = PrivateRedis(**(redis or {}))
         # As much is written for commits as in production, but nothing waits for this machine's disk at a checkpoint.
         self.pg = PrivatePostgres(deadlock_timeout="100ms", checkpoint_timeout="1h", **(pg or {}))
+        self.bouncer = None if bouncer is None else PrivateBouncer(self.pg, **bouncer)
         self.config = f"{self.dir}/seckill.yaml"
         self.secret = secrets.token_bytes(32)
         self.payment_secret = secrets.token_hex(32)
@@ -325,7 +327,8 @@ class System:
             f.write(self.secret)
         with open(f"{self.dir}/payments.secret", "w") as f:
             f.write(self.payment_secret + "\n")
-        settings = {"payments.secret_file": f"{self.dir}/payments.secret", "redis.url": self.redis.url, "pg.conninfo": self.pg.conninfo,
+        settings = {"payments.secret_file": f"{self.dir}/payments.secret", "redis.url": self.redis.url,
+                    "pg.conninfo": (self.bouncer or self.pg).conninfo,
                     "auth.keys": f"test=HS256:{self.dir}/jwt.key", "auth.issuer": "seckill-test",
                     "auth.audience": "seckill-test", **self.settings}
         with open(self.config, "w") as f:
@@ -337,6 +340,8 @@ class System:
             self.make_topics()
         self.redis.start()
         self.pg.start()
+        if self.bouncer:
+            self.bouncer.start()
         for program in self.programs:
             program.start()
         return self
@@ -361,7 +366,7 @@ class System:
 
     def remove(self):
         """Everything goes, whatever state the test left it in."""
-        for server in (*self.programs, self.pg, self.redis):
+        for server in (*self.programs, *filter(None, [self.bouncer]), self.pg, self.redis):
             try:
                 if server.tether:
                     for pid in server.processes():

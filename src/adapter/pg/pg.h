@@ -15,8 +15,8 @@ struct orders *pg_orders_new(const struct pg_config *c); /* connects on first us
 void pg_orders_free(struct orders *o);
 
 /* Applies the numbered migrations that are missing, each in its transaction, under an advisory
- * lock; direct connection. The number applied, or an error with a message. dir_version: the newest
- * known to this build. */
+ * lock. The number applied, or an error with a message; ERR_DENIED: the connection goes through a
+ * pooler. */
 int pg_migrate(const char *conninfo, char *err, size_t err_cap);
 /* 0 if the schema is this build's; ERR_CONFLICT with a message that names the command if not. */
 int pg_check_schema(const char *conninfo, char *err, size_t err_cap);

@@ -75,6 +75,19 @@ static PGresult *ask(struct migrator *m, const char *sql, int n, const char *con
     return NULL;
 }
 
+/* A pooler answers with a key of its own, not with the process that runs our statements: its
+ * session lock could stay behind on a connection that others get, and settings would not hold. */
+static int refuse_pooler(struct migrator *m)
+{
+    RESULT r = ask(m, "SELECT pg_backend_pid()", 0, NULL);
+    if (!r)
+        return ERR_UNAVAIL;
+    if (atoi(PQgetvalue(r, 0, 0)) == PQbackendPID(m->pg))
+        return 0;
+    return fail(m, ERR_DENIED, "this connection goes through a pooler",
+                "migrations need one to PostgreSQL itself");
+}
+
 /* Compares what is applied with this build: *applied is how many there are, each with the same text
  * as here. */
 static int compare(struct migrator *m, int *applied)
@@ -155,6 +168,8 @@ int pg_migrate(const char *conninfo, char *err, size_t err_cap)
     __attribute__((cleanup(finish))) struct migrator m = {.err = err, .err_cap = err_cap};
     err[0] = 0;
     int rc = open_connection(&m, conninfo);
+    if (!rc)
+        rc = refuse_pooler(&m);
     if (!rc)
         rc = execute(&m, "settings",
                      "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0; SET "

@@ -44,6 +44,7 @@ const struct ctl_command migrate_command = {
     .n_options = 1,
     .words = "",
     .help = "brings PostgreSQL's schema to this build's\n"
-            "Waits up to 10 s for PostgreSQL. By a direct connection, not through PgBouncer.\n",
+            "Waits up to 10 s for PostgreSQL. By a direct connection; one through PgBouncer is "
+            "refused.\n",
     .run = run,
 };
