@@ -128,15 +128,28 @@ static void decide(struct reserve *r)
 
 static void on_held(struct op *op, int rc);
 
+static void on_patience_over(struct timer *t)
+{
+    struct reserve *r = container_of(t, struct reserve, patience);
+    r->rc = ERR_UNCERTAIN;
+    r->unknown = true;
+    reserve_tell(r);
+}
+
+/* A try that nobody waits for any more takes no unit. But where the hold does not publish, its
+ * answer is heard, too, when the buyer was told that it did not come: it may have been taken in
+ * time, and its message would else be recovery's, seconds later. */
 static enum flow_result try_hold(struct reserve *r)
 {
     struct reserve_pool *p = r->pool;
-    int64_t until = p->sched->now_us + p->try_us;
-    r->hold.op.on_done = on_held;
-    r->hold.op.deadline_us = until < r->deadline_us ? until : r->deadline_us;
-    /* A try that nobody waits for any more takes no unit. */
-    r->hold.give_up_us = r->hold.op.deadline_us;
+    int64_t now = p->sched->now_us, until = now + p->try_us;
+    r->hold.give_up_us = until < r->deadline_us ? until : r->deadline_us;
+    r->hold.op = (struct op){on_held, p->queue ? now + p->send_us : r->hold.give_up_us};
     r->tries++;
+    if (p->queue) {
+        r->patience.on_fire = on_patience_over;
+        sched_set(p->sched, &r->patience, r->deadline_us);
+    }
     p->stock->ops->reserve(p->stock, &r->hold);
     return FLOW_WAIT;
 }
@@ -211,6 +224,10 @@ static int after_hold(struct reserve *r)
     int64_t now = p->sched->now_us;
     admission_leave(&p->admission, now, now - r->started_us, r->unknown || r->rc == STOCK_TOO_LATE);
     show_limit(p);
+    if (r->decided && is_to_publish(r)) {
+        metric_add(p->count.created, 1);
+        metric_add(p->count.created_late, 1);
+    }
     return is_to_publish(r) ? RESERVE_PUBLISH : is_to_pin(r) ? RESERVE_PIN : RESERVE_ANSWER;
 }
 
@@ -219,6 +236,7 @@ static void on_held(struct op *op, int rc)
     struct reserve *r = container_of(op, struct reserve, hold.op);
     struct reserve_pool *p = r->pool;
     crashpoint("after_hold");
+    sched_clear(p->sched, &r->patience);
     r->rc = rc;
     if (err_is_unknown(rc))
         r->unknown = true;
@@ -346,6 +364,9 @@ int reserve_pool_init(struct reserve_pool *p, int n)
                                     "second tries of a hold with the same ids", NULL);
     p->count.unknown = metric_counter("seckill_hold_unknown_total",
                                       "holds whose outcome stayed unknown: 504", NULL);
+    p->count.created_late = metric_counter(
+        "seckill_reservation_created_late_total",
+        "units reserved whose buyers had been told 504: published all the same", NULL);
     return 0;
 }
 

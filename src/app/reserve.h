@@ -17,8 +17,9 @@
  * ADMIT takes a slot and mints the ids. HOLD and HOLD_AGAIN each wait for one call of the stock
  * port. Where the queue is the store's (Redis Streams, pool->queue NULL), that call publishes the
  * event, too, so one try may take hold_timeout + publish_timeout, and ANSWER tells the viewer. On a
- * queue of its own the confirmed hold is followed by PUBLISH. What then becomes of it, and what the
- * buyer is told when: reserve_publish.c.
+ * queue of its own the confirmed hold is followed by PUBLISH, even if the answer came so late that
+ * the buyer was told 504. What then becomes of it, and what the buyer is told when:
+ * reserve_publish.c.
  *
  * The viewer (an HTTP exchange) only looks on: before the hold is confirmed its leaving cancels the
  * call; after that the flow runs on budgets of its own until stock and message agree, whoever is
@@ -96,12 +97,14 @@ struct reserve_pool {
     struct retry_budget *budget;
     struct hints *hints;
     int64_t submit_us; /* the whole budget */
-    int64_t try_us;    /* one try of the hold: hold + publish timeout with Redis Streams */
+    /* One try of the hold takes a unit only within it; with Redis Streams, where it publishes, too,
+     * hold + publish timeout. */
+    int64_t try_us;
     int64_t target_us; /* holds that take longer than this let fewer in */
     /* With a queue: */
     bool strict;        /* a refused publish takes the unit back; else recovery publishes it */
     int64_t publish_us; /* the buyer waits for the publish so long at most; strict: its budget */
-    int64_t send_us;    /* its budget where the buyer does not wait for its end */
+    int64_t send_us;    /* its budget, and a hold's, where the buyer does not wait for the end */
     int64_t store_us;   /* MARK, PIN, RELEASE */
     void (*on_answer)(struct reserve_pool *p, void *viewer, const struct reserve_answer *a);
     void (*on_idle)(struct reserve_pool *p); /* the last flow ended; may be NULL */
@@ -113,8 +116,8 @@ struct reserve_pool {
     int n, busy, limit_shown;
     struct {
         struct metric *created, *replayed, *duplicate, *sold_out, *overloaded, *late, *again,
-            *unknown, *limit, *sent, *send_unknown, *send_refused, *patience, *unmarked, *released,
-            *stands, *release_unknown;
+            *created_late, *unknown, *limit, *sent, *send_unknown, *send_refused, *patience,
+            *unmarked, *released, *stands, *release_unknown;
     } count;
 };
 

@@ -22,7 +22,7 @@ struct reserve {
     bool decided; /* what it is told */
     bool unknown; /* a try may have taken a unit without saying so */
 
-    struct timer patience; /* `recover`: the buyer waits no longer for the publish */
+    struct timer patience; /* the buyer waits no longer: for the hold; `recover`: for the publish */
     struct event event;
     int publish_rc;
     enum reserve_release release;

@@ -96,12 +96,13 @@ static void test_settled_before_the_second_try(void **state)
     (void)state;
     struct fixture f;
     fixture_init_queue(&f, 1, 4, false);
-    mem_faults_add(mem_stock_faults(f.stock), MEM_STOCK_RESERVE, 1, MEM_FAULT_REPLY_LATE, 200 * MS);
+    mem_faults_add(mem_stock_faults(f.stock), MEM_STOCK_RESERVE, 1, MEM_FAULT_REPLY_LOST, 0);
+    mem_faults_add(mem_stock_faults(f.stock), MEM_STOCK_RESERVE, 2, MEM_FAULT_HELD_BACK, 20 * MS);
     assert_int_equal(fixture_submit(&f, 5, 1, NULL), RESERVE_STARTED);
     fixture_run_ms(&f, 10);
     fixture_settle(&f, 5, 1, (struct verdict){VERDICT_SUCCEEDED, REASON_NONE}, false);
     fixture_run_ms(&f, 200);
-    assert_string_equal(f.trace, "HOLD@0.0 HOLD_AGAIN@25.0 ANSWER@26.0 202 SUCCEEDED");
+    assert_string_equal(f.trace, "HOLD@0.0 HOLD_AGAIN@1.0 ANSWER@22.0 202 SUCCEEDED");
     assert_int_equal(mem_broker_unacked(f.broker, f.item), 0);
     fixture_deinit(&f);
 }
@@ -117,7 +118,8 @@ static void test_the_event_is_the_records(void **state)
     struct event e;
     const char *why;
     fixture_init_queue(&f, 9, 4, false);
-    mem_faults_add(mem_stock_faults(f.stock), MEM_STOCK_RESERVE, 1, MEM_FAULT_REPLY_LATE, 200 * MS);
+    mem_faults_add(mem_stock_faults(f.stock), MEM_STOCK_RESERVE, 1, MEM_FAULT_REPLY_LOST, 0);
+    mem_faults_add(mem_stock_faults(f.stock), MEM_STOCK_RESERVE, 2, MEM_FAULT_HELD_BACK, 20 * MS);
     struct reserve_request q = fixture_request(&f, 5, 1);
     q.traceparent = STR(TRACEPARENT);
     q.tracestate = STR("a=b");
