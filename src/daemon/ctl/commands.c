@@ -5,7 +5,8 @@ extern const struct ctl_command migrate_command, activity_create_command, activi
     activity_list_command, activity_open_command, activity_pause_command, activity_close_command,
     stock_warm_command, stock_show_command, token_command, storm_command, audit_command,
     dead_letters_list_command, dead_letters_show_command, dead_letters_replay_command,
-    queue_show_command, queue_check_command, pay_command, order_show_command, actions_list_command;
+    queue_show_command, queue_check_command, pay_command, order_show_command, actions_list_command,
+    order_cancel_command, reservation_show_command, reservation_release_command;
 
 const struct ctl_command *const ctl_commands[] = {
     &migrate_command,
@@ -21,6 +22,9 @@ const struct ctl_command *const ctl_commands[] = {
     &storm_command,
     &pay_command,
     &order_show_command,
+    &order_cancel_command,
+    &reservation_show_command,
+    &reservation_release_command,
     &audit_command,
     &queue_show_command,
     &queue_check_command,

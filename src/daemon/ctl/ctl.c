@@ -1,5 +1,6 @@
 #include "daemon/ctl/ctl.h"
 
+#include "adapter/pg/pg.h"
 #include "adapter/redis_stock/redis_stock.h"
 #include "base/clock.h"
 #include "base/err.h"
@@ -88,12 +89,15 @@ struct redis *ctl_redis(struct ctl *c)
 void ctl_deinit(struct ctl *c)
 {
     event_queue_deinit(&c->queue);
+    if (c->orders)
+        pg_orders_free(c->orders);
     if (c->redis)
         redis_free(c->redis);
     if (c->stock)
         redis_stock_free(c->stock);
     if (c->loop)
         loop_free(c->loop);
+    c->orders = NULL;
     c->redis = NULL;
     c->stock = NULL;
     c->loop = NULL;

@@ -9,6 +9,7 @@
 #include "daemon/ctl/out.h"
 #include "daemon/settings.h"
 #include "loop/loop.h"
+#include "port/orders.h"
 #include "port/stock.h"
 
 /* Exit statuses. */
@@ -23,6 +24,7 @@ struct ctl {
     struct stock *stock;      /* made by ctl_stock */
     struct redis *redis;      /* made by ctl_redis */
     struct event_queue queue; /* made by ctl_queue */
+    struct orders *orders;    /* made by ctl_orders (books.h) */
 };
 
 struct ctl_command {
