@@ -3,6 +3,7 @@
 #pragma once
 
 #include "adapter/pg/pg_audit.h"
+#include "adapter/redis_stock/redis_stock_audit.h"
 #include "daemon/ctl/audit_model.h"
 #include "daemon/ctl/ctl.h"
 
@@ -32,17 +33,6 @@ struct audit_check {
     char note[AUDIT_NAME]; /* what was counted */
 };
 
-/* The keys of an item, beside its records. */
-enum audit_key {
-    AUDIT_KEY_META,
-    AUDIT_KEY_STOCK,
-    AUDIT_KEY_BUYERS,
-    AUDIT_KEY_PENDING,
-    AUDIT_KEY_EVENTS,
-    AUDIT_KEYS
-};
-extern const char *const audit_keys[AUDIT_KEYS];
-
 /* Sums and sizes, as they were read. */
 struct audit_counts {
     /* history */
@@ -53,8 +43,8 @@ struct audit_counts {
     /* Redis */
     int64_t records, pending, buyers;
     struct stock_item_info info;
-    int64_t key_expires_ms[AUDIT_KEYS]; /* -1: never, -2: there is no such key */
-    int64_t max_seq;                    /* of the records of the item's epoch */
+    int64_t key_expires_ms[REDIS_STOCK_KEYS]; /* -1: never, -2: there is no such key */
+    int64_t max_seq;                          /* of the records of the item's epoch */
     struct pg_audit_inventory pg;
 };
 

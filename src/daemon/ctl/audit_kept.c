@@ -5,11 +5,6 @@
 
 #define NAME(a, request) (audit_name(a, request).z)
 
-const char *const audit_keys[AUDIT_KEYS] = {
-    [AUDIT_KEY_META] = "meta",       [AUDIT_KEY_STOCK] = "stock",   [AUDIT_KEY_BUYERS] = "buyers",
-    [AUDIT_KEY_PENDING] = "pending", [AUDIT_KEY_EVENTS] = "events",
-};
-
 /* Times in Redis have 13 digits (lua/README.md). */
 static int64_t in_redis(int64_t ms)
 {
@@ -74,9 +69,9 @@ static void check_record(struct audit *a, const struct audit_stored *s)
 void audit_check_kept(struct audit *a)
 {
     check_meta(a);
-    for (int i = 0; i < AUDIT_KEYS; i++) {
+    for (int i = 0; i < REDIS_STOCK_KEYS; i++) {
         char name[32];
-        snprintf(name, sizeof(name), "the key %s", audit_keys[i]);
+        snprintf(name, sizeof(name), "the key %s", redis_stock_key_name((enum redis_stock_key)i));
         check_expiry(a, name, a->counts.key_expires_ms[i]);
     }
     for (uint32_t i = 0; i < a->model.n_stored; i++) {

@@ -70,35 +70,16 @@ struct stock *ctl_stock(struct ctl *c)
     return c->stock;
 }
 
-struct redis *ctl_redis(struct ctl *c)
-{
-    if (c->redis || !ctl_loop(c))
-        return c->redis;
-    struct redis_config config = ctl_redis_config(c, "audit");
-    c->redis = redis_new(c->loop, &config);
-    if (!c->redis) {
-        ctl_complain("redis.url is not understood");
-        return NULL;
-    }
-    int64_t give_up_us = clock_mono_us() + c->settings.redis.dial_us * 2;
-    while (!redis_ready(c->redis) && clock_mono_us() < give_up_us)
-        ctl_sleep(c, 1000);
-    return c->redis;
-}
-
 void ctl_deinit(struct ctl *c)
 {
     event_queue_deinit(&c->queue);
     if (c->orders)
         pg_orders_free(c->orders);
-    if (c->redis)
-        redis_free(c->redis);
     if (c->stock)
         redis_stock_free(c->stock);
     if (c->loop)
         loop_free(c->loop);
     c->orders = NULL;
-    c->redis = NULL;
     c->stock = NULL;
     c->loop = NULL;
     conf_deinit(&c->conf);

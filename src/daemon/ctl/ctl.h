@@ -22,7 +22,6 @@ struct ctl {
     struct conf conf;
     struct loop *loop;        /* made by ctl_loop */
     struct stock *stock;      /* made by ctl_stock */
-    struct redis *redis;      /* made by ctl_redis */
     struct event_queue queue; /* made by ctl_queue */
     struct orders *orders;    /* made by ctl_orders (books.h) */
 };
@@ -50,7 +49,6 @@ void ctl_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Each is made at its first use and lives until ctl_deinit. NULL: complained. */
 struct loop *ctl_loop(struct ctl *c);
 struct stock *ctl_stock(struct ctl *c);
-struct redis *ctl_redis(struct ctl *c);
 struct redis_config ctl_redis_config(const struct ctl *c, const char *link);
 void ctl_deinit(struct ctl *c);
 
