@@ -79,6 +79,7 @@ class PrivateRocketmq:
         self.namesrv_part, self.proxy_part = _Part(self, "namesrv"), _Part(self, "proxy")
         self.broker_part = _Part(self, "broker") if cluster else self.proxy_part
         self.parts = list(dict.fromkeys((self.namesrv_part, self.broker_part, self.proxy_part)))
+        self.others = []  # SecondBroker
 
     def script(self, command, *args, timeout=START_S + 60):
         done = subprocess.run([SCRIPT, command, "--dir", self.dir, *args], stdin=subprocess.DEVNULL, capture_output=True, text=True,
@@ -180,11 +181,13 @@ class PrivateRocketmq:
 
     def topic(self, *specs):
         """NAME[:TYPE[:QUEUES]]"""
-        self.script("topic", *specs)
+        for broker in (self, *self.others):
+            broker.script("topic", *specs)
 
     def group(self, *specs):
         """NAME[:RETRIES]"""
-        self.script("group", *specs)
+        for broker in (self, *self.others):
+            broker.script("group", *specs)
 
     def user(self, name, secret, *resources):
         """With auth: one who may publish to and receive from these (Topic:T, Group:G)."""
@@ -217,13 +220,35 @@ class PrivateRocketmq:
 
     def lag(self, group, topic):
         """Messages that were never handed out; one that is leased or waits for its retry is not among them."""
-        told = self.remoting(208, consumerGroup=group, topic=topic)
+        told = "".join(broker.remoting(208, consumerGroup=group, topic=topic) for broker in (self, *self.others))
         return sum(int(b) - int(c) for b, c in re.findall(r'"brokerOffset":(\d+),"consumerOffset":(\d+)', told))
 
     def oldest_ms(self, group, topic):
         """The age of the oldest of those; 0 if there is none."""
         spans = json.loads(self.remoting(303, group=group, topic=topic))["consumeTimeSpanSet"]
         return max((s["delayTime"] for s in spans if s["maxTimeStamp"] > 0), default=0)
+
+
+class SecondBroker(PrivateRocketmq):
+    """Another broker, b1, at the name server of one with cluster: as many queues again for each of the topics, behind the same
+    proxy."""
+
+    def __init__(self, first, **options):
+        super().__init__(cluster=True, broker={"brokerName": "b1", "namesrvAddr": first.namesrv}, **options)
+        self.parts = [self.broker_part]
+        self.first = first
+        first.others.append(self)
+
+    def _await(self, *more):
+        def known():
+            assert self.broker_part.alive(), self.broker_part.log()[-3000:]
+            try:
+                self.remoting(25, "brokerPermission=6\n")  # "register", whenever its own turn would be
+                return '"brokerName":"b1"' in self.first.wire("remoting", self.first.namesrv.rpartition(":")[2], 105,
+                                                              f"topic={self.default_topic}")
+            except (ConnectionError, Refused):
+                return False
+        wait_for("the name server to know a second broker", known, START_S)
 
 
 @pytest.fixture(scope="session")

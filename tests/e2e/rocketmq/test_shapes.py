@@ -1,10 +1,11 @@
 """Other RocketMQs: with users and TLS, with the broker in a process of its own, with a full disk."""
 import os
+import re
 import shutil
 import subprocess
 
 import pytest
-from private_rocketmq import PrivateRocketmq, Refused
+from private_rocketmq import PrivateRocketmq, Refused, SecondBroker
 from sale import SHORT, System, await_ready, listening, settle_and_audit, wait_for
 from system import FULL
 
@@ -104,13 +105,21 @@ def test_a_full_disk(guarded):
         settle_and_audit(item, 7, timeout=90)
 
 
-def test_a_broker_of_its_own(version):
-    """CLUSTER: a small sale; the proxy goes and comes back, then the broker, each under load."""
-    with PrivateRocketmq(version=version, cluster=True, fast=True) as mq:
+def stored(s, mq):
+    """Messages of the sale's topic that this broker was given."""
+    told = mq.remoting(208, consumerGroup=s.group, topic=s.topic)
+    return sum(int(n) for n in re.findall(r'"brokerOffset":(\d+)', told))
+
+
+def test_brokers_of_their_own(version):
+    """CLUSTER, two brokers: both get messages; the proxy goes and comes back, then one broker, each under load, while
+    the other takes what comes."""
+    with PrivateRocketmq(version=version, cluster=True, fast=True) as mq, SecondBroker(mq, version=version, fast=True) as other:
         with System(SHORT, queue=mq) as s:
             item = s.item(stock=300)
             storm = s.storm(item, 400, "--rate", 40, background=True)
             wait_for("orders", lambda: item.orders() >= 20)
+            wait_for("both to have some", lambda: min(stored(s, mq), stored(s, other)) > 0)
             if FULL:
                 mq.restart_proxy()  # up to half a minute
             else:
@@ -120,6 +129,8 @@ def test_a_broker_of_its_own(version):
             sold = item.orders()
             wait_for("orders", lambda: item.orders() >= sold + 20)
             mq.kill()
+            sold = item.orders()
+            wait_for("orders by the other broker", lambda: item.orders() >= sold + 20)
             mq.again()
             s.storm_end(storm)
             settle_and_audit(item, 300, timeout=120)
