@@ -50,6 +50,7 @@ static void drop(struct grave *g)
 static void run(struct share_job *j, struct orders *o)
 {
     struct burials *b = container_of(j, struct burials, job);
+    crashpoint("before_quarantine");
     j->rc = o->ops->quarantine(o, &b->ctx, b->letters, b->n, b->settled);
     if (j->rc >= 0)
         crashpoint("quarantine_stored");

@@ -31,10 +31,13 @@ static void send(struct disposal *d)
     struct worker *w = d->w;
     d->tries++;
     d->op.op.deadline_us = worker_store_deadline(w);
-    if (d->ack)
+    if (d->ack) {
+        crashpoint("before_ack");
         w->queue->ops->ack(w->queue, &d->op);
-    else
+    } else {
+        crashpoint("before_retry_later");
         w->queue->ops->retry_later(w->queue, &d->op);
+    }
 }
 
 static void on_pause(struct timer *t)
@@ -65,8 +68,12 @@ static void on_done(struct op *op, int rc)
                      LOG_I("retry_attempt", d->tries), LOG_Z("outcome", "redelivery"),
                      LOG_B("retryable", true), LOG_I("suppressed", (int64_t)more));
     }
-    if (d->ack && rc >= 0)
-        crashpoint("after_ack");
+    if (rc >= 0) {
+        if (d->ack)
+            crashpoint("after_ack");
+        else
+            crashpoint("after_retry_later");
+    }
     end(d);
 }
 

@@ -1,6 +1,7 @@
 #include "app/lease.h"
 
 #include "app/worker.h"
+#include "base/crashpoint.h"
 #include <stdlib.h>
 
 enum { EXTEND_BATCH = 256 };
@@ -23,6 +24,7 @@ static void on_extended(struct op *op, int rc)
 {
     struct extension *x = container_of(op, struct extension, op.op);
     struct worker *w = x->w;
+    crashpoint("after_extend");
     if (rc >= 0)
         metric_add(w->metrics.extended, (uint64_t)x->op.done);
     for (int i = 0; i < x->n; i++)
@@ -44,6 +46,7 @@ static void extend(struct extension *x)
                                  .messages = x->messages,
                                  .n = x->n};
     worker_op_begun(w);
+    crashpoint("before_extend");
     w->queue->ops->extend(w->queue, &x->op);
 }
 

@@ -10,6 +10,7 @@ static void run(struct share_job *j, struct orders *o)
     struct marks *m = container_of(j, struct marks, job);
     crashpoint("before_mark_settled");
     j->rc = o->ops->mark_settled(o, &m->ctx, m->ids, m->sent);
+    crashpoint("after_mark_settled");
 }
 
 static void send(struct worker *w)

@@ -83,6 +83,7 @@ static void run_place(struct share_job *j, struct orders *o)
     for (int i = 0; i < b->at.n; i++)
         crashpoint_for("place_message", rows[i].user_id);
     j->rc = o->ops->place(o, &b->ctx, b->item, rows, b->at.n, &b->timing);
+    crashpoint("after_place");
 }
 
 static void on_job_done(struct share_job *j)
@@ -276,6 +277,7 @@ static enum flow_result step_pause(struct flow *f)
 static void run_count(struct share_job *j, struct orders *o)
 {
     struct batch *b = container_of(j, struct batch, job);
+    crashpoint("before_count_attempts");
     j->rc = o->ops->count_attempts(o, &b->ctx, b->ids, "order_function", b->counts, b->n_blamed);
 }
 

@@ -1,6 +1,7 @@
 #include "app/progress.h"
 
 #include "app/worker.h"
+#include "base/crashpoint.h"
 #include <stdlib.h>
 
 struct call {
@@ -14,6 +15,7 @@ static void on_done(struct op *op, int rc)
     struct call *c = container_of(op, struct call, op.op);
     struct worker *w = c->w;
     (void)rc;
+    crashpoint("after_progress");
     free(c);
     w->progress.calls--;
     worker_op_ended(w);
@@ -26,6 +28,7 @@ static void send(struct call *c)
     c->op.rows = c->rows;
     w->progress.calls++;
     worker_op_begun(w);
+    crashpoint("before_progress");
     w->stock->ops->progress(w->stock, &c->op);
 }
 

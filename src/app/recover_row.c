@@ -42,6 +42,7 @@ static enum flow_result step_claim(struct flow *f)
                                       .request_id = row->r.request_id,
                                       .reservation_id = row->r.reservation_id};
     flow_goto(f, CLAIMED);
+    crashpoint("recover_before_claim");
     row->w->stock->ops->claim(row->w->stock, &row->claim);
     return FLOW_WAIT;
 }
@@ -111,6 +112,7 @@ static enum flow_result step_publish(struct flow *f)
 
 static enum flow_result step_note(struct flow *f)
 {
+    crashpoint("recover_after_note");
     return end(f);
 }
 
@@ -119,7 +121,9 @@ static enum flow_result step_note(struct flow *f)
 static void run_void(struct share_job *j, struct orders *o)
 {
     struct recover_row *row = container_of(j, struct recover_row, job);
+    crashpoint("recover_before_void");
     j->rc = o->ops->void_message(o, &row->ctx, row->item, &row->message, row->reason, &row->inbox);
+    crashpoint("recover_after_void");
 }
 
 static void on_voided(struct share_job *j)

@@ -64,6 +64,7 @@ static enum flow_result step_read(struct flow *f)
     struct relay *r = &w->relay;
     if (r->job.rc < 0 || r->n == 0 || w->canceled)
         return rest(w, w->cfg.relay_interval_us);
+    crashpoint("relay_after_read");
     memset(r->done, 0, (size_t)r->n * sizeof r->done[0]);
     flow_goto(f, PICK);
     return FLOW_NEXT;

@@ -116,6 +116,7 @@ enum flow_result reserve_step_publish(struct flow *f)
 static void on_marked(struct op *op, int rc)
 {
     struct reserve *r = container_of(op, struct reserve, call.mark.op);
+    crashpoint("after_mark");
     /* A mark only saves recovery a look: without it the reservation is found by its age. */
     if (rc < 0)
         metric_add(r->pool->count.unmarked, 1);
@@ -176,6 +177,7 @@ static void on_released(struct op *op, int rc)
 {
     struct reserve *r = container_of(op, struct reserve, call.release.op);
     struct reserve_pool *p = r->pool;
+    crashpoint("after_release");
     if (rc == 0) {
         r->release = RESERVE_RELEASED;
         metric_add(p->count.released, 1);

@@ -1,6 +1,7 @@
 #include "app/settling.h"
 
 #include "app/worker.h"
+#include "base/crashpoint.h"
 #include "base/panic.h"
 #include <stdlib.h>
 
@@ -74,6 +75,7 @@ void settling_send(struct settling *s)
     s->op.op = (struct op){on_op_done, worker_store_deadline(s->w)};
     s->op.rows = s->rows;
     s->op.n = s->n;
+    crashpoint("before_settle");
     worker_op_begun(s->w);
     s->w->stock->ops->settle(s->w->stock, &s->op);
 }

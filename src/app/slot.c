@@ -1,5 +1,6 @@
 #include "app/slot.h"
 
+#include "base/crashpoint.h"
 #include "base/log.h"
 #include <string.h>
 
@@ -37,6 +38,7 @@ static enum flow_result ask(struct slot *s, int number)
     s->call.highest_ms = highest_ms(s);
     s->call.ttl_ms = s->lease_us / 1000;
     s->asked_us = s->sched->now_us;
+    crashpoint("before_instance_lease");
     s->stock->ops->slot_lease(s->stock, &s->call);
     return FLOW_WAIT;
 }
@@ -99,6 +101,7 @@ static int after_renew(struct slot *s, int rc)
 static void on_leased(struct op *op, int rc)
 {
     struct slot *s = container_of(op, struct slot, call.op);
+    crashpoint("after_instance_lease");
     int next = s->stopped                   ? SLOT_STOPPED
                : s->flow.state == SLOT_TAKE ? after_take(s, rc)
                                             : after_renew(s, rc);

@@ -4,6 +4,7 @@
 #include "app/disposal.h"
 #include "app/place.h"
 #include "app/worker.h"
+#include "base/crashpoint.h"
 #include "core/suspect.h"
 
 void suspects_init(struct worker *w)
@@ -152,6 +153,7 @@ static void run_begin(struct share_job *j, struct orders *o)
     struct suspects *s = container_of(j, struct suspects, job);
     struct worker *w = container_of(s, struct worker, suspects);
     j->rc = o->ops->suspect_begin(o, &s->ctx, &s->alone, str_of(w->life), &s->dead_alone);
+    crashpoint("suspect_marked");
 }
 
 static void on_begun(struct share_job *j)

@@ -290,6 +290,7 @@ static enum flow_result step_settle(struct flow *f)
 {
     struct worker *w = worker_of(f);
     struct sweep *s = &w->sweep;
+    crashpoint("expire_after_settle");
     for (int i = 0; i < s->settling.n; i++) {
         if (settling_took(&s->settling, i))
             marks_add(w, s->settling.ids[i]);

@@ -5,7 +5,10 @@
  *   SECKILL_CRASHPOINT="after_commit:3"       … for the third time
  *   SECKILL_CRASHPOINT="place_message:42"     abort() each time it is reached for 42
  *
- * Several are separated by commas. Any thread. The environment is read once. */
+ * Several are separated by commas. Any thread. The environment is read once.
+ *
+ * A name stands at one place of the code only. tests/support/crashpoints.py lists them all and
+ * demands that each is armed by a test. */
 #pragma once
 
 #include <stdbool.h>

@@ -149,16 +149,16 @@ def test_strict_gives_the_unit_back():
 
 
 @pytest.mark.parametrize("point,mode", [("before_publish", "recover"), ("after_publish", "recover"), ("before_mark", "recover"),
-                                        ("before_publish", "strict"), ("before_release", "strict")])
+                                        ("after_mark", "recover"), ("before_publish", "strict"), ("before_release", "strict")])
 def test_a_death_between_hold_and_answer(point, mode):
-    """The unit stays held, RESERVED, for recovery to find; the same key tells."""
+    """The unit stays held for recovery to find; the same key tells."""
     with Refused(mode) as s:
         item = s.item(stock=2)
         assert s.api.terminate() == 0
         s.api.start_with(point)
         with client.Connection(s.api.ports["api"]) as c:
             c.send(s.order_request(item, 7, KEY))
-            if point == "before_mark":  # the buyer is told first
+            if point.endswith("_mark"):  # the buyer is told first
                 try:
                     assert c.answer().status == 202
                 except client.Closed:
@@ -167,11 +167,39 @@ def test_a_death_between_hold_and_answer(point, mode):
                 with pytest.raises((client.Closed, OSError)):
                     c.answer()
         assert s.api.await_end() == 128 + signal.SIGKILL
-        assert item.record(7, KEY)["status"] == "RESERVED" and s.free(item) == 1
+        assert item.record(7, KEY)["status"] == ("MQ_PENDING" if point == "after_mark" else "RESERVED") and s.free(item) == 1
         s.api.start_with()
         answer = s.buy(item, 7, KEY)
         assert answer.status == 202 and answer.headers["idempotent-replayed"] == "true"
         assert s.free(item) == 1
+
+
+def dies_asked(s, item):
+    """Whoever asks hears nothing."""
+    with client.Connection(s.api.ports["api"]) as c:
+        c.send(s.order_request(item, 7, KEY))
+        with pytest.raises((client.Closed, OSError)):
+            c.answer()
+    assert s.api.await_end() == 128 + signal.SIGKILL
+
+
+def test_a_death_around_what_strict_takes_back():
+    """Rule 8. Released, and nobody was told: the key competes again. And a replay that meets a unit which is perhaps being
+    taken back dies before it pins it: the next one pins it and is told."""
+    with Refused("strict") as s:
+        item = s.item(stock=1)
+        assert s.api.terminate() == 0
+        s.api.start_with("after_release")
+        dies_asked(s, item)
+        assert item.record(7, KEY) == {} and s.free(item) == 1
+        for point in ("before_publish", "before_pin"):
+            s.api.start_with(point)
+            dies_asked(s, item)
+            assert item.record(7, KEY)["status"] == "RESERVED" and s.free(item) == 0
+        s.api.start_with()
+        answer = s.buy(item, 7, KEY)
+        assert answer.status == 202 and answer.headers["idempotent-replayed"] == "true"
+        assert item.record(7, KEY)["status"] == "MQ_PENDING"
 
 
 def test_the_operator_hears_why():

@@ -1,5 +1,6 @@
 #include "daemon/common/lifecycle.h"
 
+#include "base/crashpoint.h"
 #include "base/log.h"
 #include <signal.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@ static void on_timer(struct timer *t)
         c->phase = LIFECYCLE_DRAINING;
         log_info("draining: no new connections");
         c->begin_drain(c);
+        crashpoint("drain_begun");
     } else if (c->phase == LIFECYCLE_STARTING) {
         if (c->is_started(c)) {
             c->phase = LIFECYCLE_SERVING;
@@ -33,6 +35,7 @@ static void on_signal(struct loop_signal *s, int signo)
         _exit(1);
     }
     log_info("draining: not ready, still serving", LOG_I("signal", signo));
+    crashpoint("drain_asked");
     c->phase = LIFECYCLE_ENDPOINTS;
     admin_set_draining(c->admin);
     sched_set_in(loop_sched(c->loop), &c->timer, c->endpoints_us);
@@ -55,6 +58,7 @@ void lifecycle_start(struct lifecycle *c)
 void lifecycle_end(struct lifecycle *c)
 {
     log_info("drained");
+    crashpoint("drained");
     loop_stop(c->loop);
 }
 

@@ -6,6 +6,7 @@
  * Whatever is given up is unacked and will be delivered again. A second signal ends the process at
  * once. */
 #include "adapter/redis_stock/redis_stock.h"
+#include "base/crashpoint.h"
 #include "daemon/worker/daemon.h"
 #include <signal.h>
 #include <unistd.h>
@@ -22,12 +23,14 @@ static void on_closed(struct op *op, int rc)
     struct daemon *d = container_of(op, struct daemon, close_op);
     (void)rc;
     log_info("drained", LOG_I("duration_ms", (loop_now_us(d->loop) - d->drain_started_us) / 1000));
+    crashpoint("worker_drained");
     loop_stop(d->loop);
 }
 
 static void on_idle(struct worker *w)
 {
     struct daemon *d = container_of(w, struct daemon, worker);
+    crashpoint("worker_drain_idle");
     d->phase = DAEMON_CLOSING;
     sched_clear(loop_sched(d->loop), &d->timer);
     worker_deinit(w);
@@ -42,6 +45,7 @@ static void begin_finishing(struct daemon *d)
     log_info("draining: nothing is received any more", LOG_I("in_hand", d->worker.hand.used));
     sched_set_in(loop_sched(d->loop), &d->timer, d->settings.drain.worker_us);
     worker_stop(&d->worker, on_idle);
+    crashpoint("worker_drain_begun");
 }
 
 /* Wrong credentials, a topic that is missing: it says what mends it, again and again. */
@@ -94,6 +98,7 @@ static void on_signal(struct loop_signal *s, int signo)
     }
     log_info("draining: not ready, still working", LOG_I("signal", signo));
     d->drain_started_us = loop_now_us(d->loop);
+    crashpoint("worker_drain_asked");
     d->phase = DAEMON_ENDPOINTS;
     admin_set_draining(d->admin);
     sched_set_in(loop_sched(d->loop), &d->timer, d->settings.drain.endpoints_us);
