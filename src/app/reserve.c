@@ -41,6 +41,7 @@ static void tell_record(struct reserve *r, enum answer a)
     r->answer.request_id = a == ANSWER_ACCEPTED ? r->hold.request_id : found->request_id;
     r->answer.reservation_id = found->reservation_id;
     r->answer.order_id = found->order_id;
+    r->answer.epoch = found->epoch;
 }
 
 /* Rule 13: a second try meets what the first one did. That is no replay. */
@@ -418,7 +419,8 @@ int reserve_submit(struct reserve_pool *p, const struct reserve_request *q, void
     r->tries = 0;
     r->started_us = now;
     r->deadline_us = q->received_us + p->submit_us;
-    r->answer = (struct reserve_answer){.item = q->item, .request_id = q->request_id};
+    r->answer = (struct reserve_answer){
+        .item = q->item, .user_id = q->user_id, .request_id = q->request_id};
     r->hold.item = q->item;
     r->hold.user_id = q->user_id;
     r->hold.order_id = order_id;

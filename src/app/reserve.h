@@ -76,6 +76,7 @@ struct reserve_request {
 struct reserve_answer {
     enum answer answer;
     struct item item;
+    int64_t user_id;
     bool replayed; /* an earlier request's result: Idempotent-Replayed: true */
     /* ANSWER_ACCEPTED: what state the request is in; a released replay: what it came to. */
     struct verdict verdict;
@@ -83,6 +84,7 @@ struct reserve_answer {
      * there is nothing to tell. */
     struct uuid request_id, reservation_id;
     int64_t order_id;
+    int64_t epoch; /* with ACCEPTED: of the reservation */
 };
 
 struct reserve;

@@ -68,6 +68,7 @@ static int after_record(struct send_command *s)
     a->order_id = r->order_id;
     a->verdict = r->verdict;
     a->accepted_at_ms = s->call.lookup.now_ms;
+    a->epoch = r->epoch;
     s->version = (struct item_version){r->epoch, r->seq};
     /* A late payment goes on: it is refunded where that is written down. */
     if (s->command == EVENT_CANCEL && is_over(r))
@@ -296,6 +297,7 @@ int send_command_submit(struct send_pool *p, const struct send_request *q, void 
     if (s->event.traceparent.len)
         s->event.tracestate = keep(s->tracestate, sizeof(s->tracestate), q->tracestate);
     s->answer = (struct send_answer){.item = q->item,
+                                     .user_id = q->user_id,
                                      .request_id = q->request_id,
                                      .order_id = q->order_id,
                                      .payment_id = s->event.payment_id};

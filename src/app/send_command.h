@@ -50,6 +50,8 @@ struct send_request {
 struct send_answer {
     enum answer answer;
     struct item item;
+    int64_t user_id;
+    int64_t epoch;                          /* of the reservation; 0: not known */
     struct uuid request_id, reservation_id; /* nil: not known */
     int64_t order_id;
     struct str payment_id;

@@ -104,6 +104,8 @@ const struct conf_option settings_table[] = {
     {"payments.secret_file", CONF_STRING, AT(payments.secret_file), "", 0, 500, .help = "secrets of the payment provider, one a line, 32 characters at least; empty: POST /v1/payments refuses everybody"},
     {"payments.window", CONF_DURATION, AT(payments.window_us), "5m", 1 * S, 60 * MIN, .help = "how far a signature's time may be from ours"},
 
+    {"location.secret_file", CONF_STRING, AT(location.secret_file), "", 0, 500, .help = "secrets of the tokens in Location, one a line, 32 characters at least, the same for seckill-api and query-api; empty: no tokens, a request that was lost is 404"},
+
     {"redis.url", CONF_STRING, AT(redis.url), "redis://127.0.0.1:6379", 1, 500, .secret = true, .help = "redis://[user:password@]host:port[/db] or unix:///path"},
     {"redis.dial_timeout", CONF_DURATION, AT(redis.dial_us), "500ms", 10 * MS, 60 * S, .help = "connecting"},
     {"redis.reply_timeout", CONF_DURATION, AT(redis.reply_us), "60ms", 1 * MS, 60 * S, .help = "one command, where no shorter budget applies"},

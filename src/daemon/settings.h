@@ -72,6 +72,10 @@ struct settings {
     } payments;
 
     struct {
+        setting_text secret_file;
+    } location;
+
+    struct {
         setting_text url;
         int64_t dial_us, reply_us, slot_us, stall_us, backoff_min_us, backoff_max_us;
         int64_t max_pending;

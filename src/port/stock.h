@@ -235,6 +235,15 @@ struct stock_control {
     struct op_space space;
 };
 
+/* --- report: what was seen of the item does not fit what the store says, it may have lost
+ * something (rule 34). Workers look into it; nothing else happens. Told twice is told once. rc 0
+ * --- */
+struct stock_report {
+    struct op op;
+    struct item item;
+    struct op_space space;
+};
+
 /* --- lease of an instance number (rule 38). rc 0 held; 1 somebody else's --- */
 struct stock_slot_lease {
     struct op op;
@@ -270,6 +279,7 @@ struct stock_ops {
     void (*buyers)(struct stock *, struct stock_buyers *);
     void (*warm)(struct stock *, struct stock_warm *);
     void (*control)(struct stock *, struct stock_control *);
+    void (*report)(struct stock *, struct stock_report *);
     void (*slot_lease)(struct stock *, struct stock_slot_lease *);
     void (*probe)(struct stock *, struct stock_probe *);
     /* Asks that an operation end: not yet written → ERR_CANCELED; written → its answer, or

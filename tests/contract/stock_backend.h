@@ -13,5 +13,7 @@ int64_t backend_now_us(void);
 bool backend_run(const bool *flag, int64_t us);
 void backend_wake(void);
 struct item backend_item(void); /* one nobody used yet: nothing of it is there */
+/* Whether somebody reported it and no worker has seen to it. */
+bool backend_reported(struct item item);
 /* As a rebuild does it; reservations keep theirs. */
 void backend_set_epoch(struct item item, int64_t epoch);

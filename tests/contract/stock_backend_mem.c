@@ -44,6 +44,11 @@ struct item backend_item(void)
     return (struct item){5, ++next_sku};
 }
 
+bool backend_reported(struct item item)
+{
+    return mem_stock_reported(stock, item);
+}
+
 void backend_set_epoch(struct item item, int64_t epoch)
 {
     mem_stock_set_epoch(stock, item, epoch);

@@ -81,6 +81,15 @@ struct item backend_item(void)
     return (struct item){5, ++next_sku};
 }
 
+bool backend_reported(struct item item)
+{
+    redisReply *r = private_redis_command(&redis, "SISMEMBER sec:suspect %lld:%lld",
+                                          (long long)item.activity_id, (long long)item.sku_id);
+    bool is = r->integer == 1;
+    freeReplyObject(r);
+    return is;
+}
+
 void backend_set_epoch(struct item item, int64_t epoch)
 {
     freeReplyObject(private_redis_command(&redis, "HSET sec:{%lld:%lld}:meta epoch %lld",

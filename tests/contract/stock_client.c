@@ -253,6 +253,12 @@ int client_unlist(struct item item)
     RUN(unlist, &u);
 }
 
+int client_report(struct item item)
+{
+    struct stock_report r = {.item = item};
+    RUN(report, &r);
+}
+
 int client_buyers(struct item item, int64_t *users, int max)
 {
     static int64_t page[2048];

@@ -49,6 +49,7 @@ int client_pending(struct item item, int64_t before_ms, int offset, int max,
 int client_item(struct item item, struct stock_item_get *g);
 int client_items(struct item *items, int max, int *n); /* all pages, each once */
 int client_unlist(struct item item);
+int client_report(struct item item);
 int client_buyers(struct item item, int64_t *users, int max); /* all pages; how many, or an error */
 int client_slot(int slot, const char *nonce, int64_t highest_ms, int64_t ttl_ms, int64_t *floor_ms);
 int client_probe(void);

@@ -317,6 +317,26 @@ static void the_catalogue_has_pages(void **state)
 }
 
 /* Rule 38. */
+/* Rule 34: noted, and nothing else; an item that is not there can be reported as well. */
+static void reports(void **state)
+{
+    (void)state;
+    struct item item = client_sale(10), lost = backend_item(), other = client_sale(1);
+    struct stock_item_info before = info(item);
+    assert_false(backend_reported(item));
+    assert_int_equal(client_report(item), 0);
+    assert_int_equal(client_report(item), 0);
+    assert_int_equal(client_report(lost), 0);
+    assert_true(backend_reported(item));
+    assert_true(backend_reported(lost));
+    assert_false(backend_reported(other));
+    struct stock_item_info after = info(item);
+    assert_int_equal(item_version_cmp(before.version, after.version), 0);
+    struct stock_item_get g;
+    assert_int_equal(client_item(lost, &g), 1);
+    assert_false(g.listed);
+}
+
 static void slots(void **state)
 {
     (void)state;
@@ -412,6 +432,7 @@ int main(void)
         T(many_rows_at_once),
         T(warm_and_control),
         T(the_catalogue_has_pages),
+        T(reports),
         T(slots),
         T(cancel_is_told),
     };

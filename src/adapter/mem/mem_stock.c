@@ -300,19 +300,7 @@ static void op_buyers(struct stock *s, struct stock_buyers *r)
 /* --- operators' calls --- */
 static int apply_warm(struct mem_call *c, void *request)
 {
-    const struct stock_warm *r = request;
-    struct mem_item *it = mem_store_add_item(c->port, r->item);
-    it->listed = true;
-    if (it->meta)
-        return 1;
-    it->meta = true;
-    it->version = (struct item_version){r->epoch, 0};
-    it->state = STOCK_STATE_PAUSED;
-    it->total = it->free = r->total;
-    it->starts_ms = r->starts_ms;
-    it->ends_ms = r->ends_ms;
-    it->expires_ms = r->expires_ms;
-    return 0;
+    return mem_rules_warm(c->port, request);
 }
 
 static void op_warm(struct stock *s, struct stock_warm *r)
@@ -322,20 +310,7 @@ static void op_warm(struct stock *s, struct stock_warm *r)
 
 static int apply_control(struct mem_call *c, void *request)
 {
-    struct stock_control *r = request;
-    struct mem_item *it = mem_store_item(c->port, r->item);
-    if (!it || !it->meta)
-        return 1;
-    int rc = 0;
-    if (it->state == STOCK_STATE_CLOSED && r->to != STOCK_STATE_CLOSED)
-        rc = 2;
-    else if (it->state != r->to) {
-        it->state = r->to;
-        it->version.seq++;
-        mem_store_publish(c->port, it);
-    }
-    r->version = it->version;
-    return rc;
+    return mem_rules_control(c->port, request);
 }
 
 static void op_control(struct stock *s, struct stock_control *r)
@@ -343,25 +318,19 @@ static void op_control(struct stock *s, struct stock_control *r)
     start(s, MEM_STOCK_CONTROL, &r->op, sizeof *r, apply_control);
 }
 
+static int apply_report(struct mem_call *c, void *request)
+{
+    return mem_rules_report(c->port, request);
+}
+
+static void op_report(struct stock *s, struct stock_report *r)
+{
+    start(s, MEM_STOCK_REPORT, &r->op, sizeof *r, apply_report);
+}
+
 static int apply_slot(struct mem_call *c, void *request)
 {
-    struct stock_slot_lease *r = request;
-    struct mem_store *st = c->port;
-    struct mem_slot *slot = &st->slots[r->slot];
-    bool mine = strcmp(slot->nonce, r->nonce) == 0;
-    if (!mine && slot->until_us > st->sched->now_us)
-        return 1;
-    if (!mine) {
-        if (slot->highest_ms > slot->floor_ms)
-            slot->floor_ms = slot->highest_ms;
-        slot->highest_ms = 0;
-        memcpy(slot->nonce, r->nonce, sizeof slot->nonce);
-    }
-    if (r->highest_ms > slot->highest_ms)
-        slot->highest_ms = r->highest_ms;
-    slot->until_us = st->sched->now_us + r->ttl_ms * 1000;
-    r->floor_ms = slot->floor_ms;
-    return 0;
+    return mem_rules_slot(c->port, request);
 }
 
 static void op_slot_lease(struct stock *s, struct stock_slot_lease *r)
@@ -398,6 +367,7 @@ static const struct stock_ops ops = {
     .buyers = op_buyers,
     .warm = op_warm,
     .control = op_control,
+    .report = op_report,
     .slot_lease = op_slot_lease,
     .probe = op_probe,
     .cancel = op_cancel,

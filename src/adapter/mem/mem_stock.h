@@ -31,6 +31,7 @@ enum mem_stock_op {
     MEM_STOCK_CONTROL,
     MEM_STOCK_SLOT_LEASE,
     MEM_STOCK_PROBE,
+    MEM_STOCK_REPORT,
     MEM_STOCK_OPS
 };
 
@@ -63,6 +64,8 @@ void mem_stock_set_epoch(struct stock *s, struct item item,
 void mem_stock_lose_item(struct stock *s, struct item item);
 /* Another item of the catalogue, without keys: lost, or expired. */
 void mem_stock_list_item(struct stock *s, struct item item);
+/* Whether it was reported (rule 34). */
+bool mem_stock_reported(struct stock *s, struct item item);
 void mem_stock_unlist_all(struct stock *s);
 /* From now on the user's records read as this; they stay among the pending. */
 void mem_stock_spoil(struct stock *s, struct item item, int64_t user_id, enum stock_row result);

@@ -59,6 +59,12 @@ void mem_stock_list_item(struct stock *s, struct item item)
     mem_store_add_item(mem_stock_store(s), item)->listed = true;
 }
 
+bool mem_stock_reported(struct stock *s, struct item item)
+{
+    const struct mem_item *it = mem_store_item(mem_stock_store(s), item);
+    return it && it->suspect;
+}
+
 void mem_stock_unlist_all(struct stock *s)
 {
     list_for_each (l, &mem_stock_store(s)->items)

@@ -255,3 +255,61 @@ int mem_rules_republished(struct mem_store *st, const struct stock_republished *
         str_copy(rec->r.queue_id, sizeof rec->r.queue_id, str_of(r->queue_id));
     return 0;
 }
+
+int mem_rules_warm(struct mem_store *st, const struct stock_warm *r)
+{
+    struct mem_item *it = mem_store_add_item(st, r->item);
+    it->listed = true;
+    if (it->meta)
+        return 1;
+    it->meta = true;
+    it->version = (struct item_version){r->epoch, 0};
+    it->state = STOCK_STATE_PAUSED;
+    it->total = it->free = r->total;
+    it->starts_ms = r->starts_ms;
+    it->ends_ms = r->ends_ms;
+    it->expires_ms = r->expires_ms;
+    return 0;
+}
+
+int mem_rules_control(struct mem_store *st, struct stock_control *r)
+{
+    struct mem_item *it = mem_store_item(st, r->item);
+    if (!it || !it->meta)
+        return 1;
+    int rc = 0;
+    if (it->state == STOCK_STATE_CLOSED && r->to != STOCK_STATE_CLOSED)
+        rc = 2;
+    else if (it->state != r->to) {
+        it->state = r->to;
+        it->version.seq++;
+        mem_store_publish(st, it);
+    }
+    r->version = it->version;
+    return rc;
+}
+
+int mem_rules_report(struct mem_store *st, const struct stock_report *r)
+{
+    mem_store_add_item(st, r->item)->suspect = true;
+    return 0;
+}
+
+int mem_rules_slot(struct mem_store *st, struct stock_slot_lease *r)
+{
+    struct mem_slot *slot = &st->slots[r->slot];
+    bool mine = strcmp(slot->nonce, r->nonce) == 0;
+    if (!mine && slot->until_us > st->sched->now_us)
+        return 1;
+    if (!mine) {
+        if (slot->highest_ms > slot->floor_ms)
+            slot->floor_ms = slot->highest_ms;
+        slot->highest_ms = 0;
+        memcpy(slot->nonce, r->nonce, sizeof slot->nonce);
+    }
+    if (r->highest_ms > slot->highest_ms)
+        slot->highest_ms = r->highest_ms;
+    slot->until_us = st->sched->now_us + r->ttl_ms * 1000;
+    r->floor_ms = slot->floor_ms;
+    return 0;
+}

@@ -18,7 +18,7 @@ struct mem_record {
 struct mem_item {
     struct list link;
     struct item item;
-    bool meta, listed;
+    bool meta, listed, suspect;
     struct item_version version;
     enum stock_state state;
     int64_t total, free, starts_ms, ends_ms, expires_ms;
@@ -79,3 +79,7 @@ int mem_rules_mark(struct mem_store *st, const struct stock_mark *m);
 int mem_rules_release(struct mem_store *st, struct stock_release *r);
 int mem_rules_claim(struct mem_store *st, struct stock_claim *c);
 int mem_rules_republished(struct mem_store *st, const struct stock_republished *r);
+int mem_rules_warm(struct mem_store *st, const struct stock_warm *r);
+int mem_rules_control(struct mem_store *st, struct stock_control *r);
+int mem_rules_report(struct mem_store *st, const struct stock_report *r);
+int mem_rules_slot(struct mem_store *st, struct stock_slot_lease *r);

@@ -1,4 +1,4 @@
-/* warm, unlist, control, the lease of an instance number, the probe. */
+/* warm, unlist, control, report, the lease of an instance number, the probe. */
 #include "adapter/redis_stock/internal.h"
 
 /* --- warm: listed first, then made. Dying in between leaves an item that is listed and has no
@@ -108,6 +108,27 @@ void stock_control(struct stock *st, struct stock_control *o)
 {
     stock_run(stock_begin(stock_self(st), &o->op, &o->space), SCRIPT_CONTROL, 1, 2,
               on_encode_control, on_controlled);
+}
+
+/* --- report --- */
+
+static void on_encode_report(struct redis_call *c, struct redis_writer *w)
+{
+    redis_put(w, STR("SADD"));
+    redis_put(w, STR(STOCK_SUSPECTS));
+    keys_put_item(w, OP_OF(c, struct stock_report)->item);
+}
+
+static void on_reported(struct redis_call *call, int rc, const struct redis_reply *reply)
+{
+    (void)reply;
+    stock_end(container_of(call, struct stock_call, call), rc);
+}
+
+void stock_report(struct stock *st, struct stock_report *o)
+{
+    stock_run_command(stock_begin(stock_self(st), &o->op, &o->space), "report", 3, on_encode_report,
+                      on_reported);
 }
 
 /* --- lease of an instance number --- */

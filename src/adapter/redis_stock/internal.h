@@ -90,5 +90,6 @@ void stock_unlist(struct stock *, struct stock_unlist *);
 void stock_buyers(struct stock *, struct stock_buyers *);
 void stock_warm(struct stock *, struct stock_warm *);
 void stock_control(struct stock *, struct stock_control *);
+void stock_report(struct stock *, struct stock_report *);
 void stock_slot_lease(struct stock *, struct stock_slot_lease *);
 void stock_probe(struct stock *, struct stock_probe *);

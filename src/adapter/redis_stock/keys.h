@@ -6,6 +6,7 @@
 #include "core/uuid.h"
 
 #define STOCK_CATALOGUE "sec:items"
+#define STOCK_SUSPECTS "sec:suspect"
 #define STOCK_NEWS "sec:news"
 #define STOCK_PROBE_KEY "sec:probe"
 

@@ -139,6 +139,7 @@ static const struct stock_ops ops = {
     .buyers = stock_buyers,
     .warm = stock_warm,
     .control = stock_control,
+    .report = stock_report,
     .slot_lease = stock_slot_lease,
     .probe = stock_probe,
     .cancel = stock_cancel,

@@ -12,6 +12,7 @@
 #include "app/reserve.h"
 #include "app/send_command.h"
 #include "app/slot.h"
+#include "core/location_token.h"
 #include "daemon/api/hint_mail.h"
 #include "daemon/api/queue_watch.h"
 #include "daemon/common/event_queue.h"
@@ -102,6 +103,7 @@ struct api {
     const char *ports_file; /* NULL: none is written */
     struct jwt_keys *keys;
     struct payment_auth payment_auth;
+    struct location_keys location_keys;
     struct order_id_source ids; /* shared */
     struct control control;
     struct data_loop *loops;

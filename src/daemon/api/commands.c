@@ -4,6 +4,7 @@
 #include "base/parse.h"
 #include "daemon/api/api.h"
 #include "daemon/api/header.h"
+#include "daemon/api/location.h"
 #include "daemon/common/bearer.h"
 
 #define NONE ((struct str){NULL, 0})
@@ -130,17 +131,6 @@ static void refused(struct http_exchange *x, const struct send_answer *a)
     http_problem_with(x, a->answer, &a->request_id, NULL, strbuf_str(&members));
 }
 
-static void add_location(struct strbuf *b, const struct send_answer *a)
-{
-    strbuf_add_str(b, STR("Location: /v1/activities/"));
-    strbuf_add_i64(b, a->item.activity_id);
-    strbuf_add_str(b, STR("/skus/"));
-    strbuf_add_i64(b, a->item.sku_id);
-    strbuf_add_str(b, STR("/requests/"));
-    add_uuid(b, &a->request_id);
-    strbuf_add_str(b, STR("\r\n"));
-}
-
 static void add_ids(struct strbuf *b, const struct send_answer *a)
 {
     strbuf_add_str(b, STR("\"request_id\":\""));
@@ -156,9 +146,9 @@ static void add_ids(struct strbuf *b, const struct send_answer *a)
 
 void commands_on_cancel_answer(struct send_pool *p, void *viewer, const struct send_answer *a)
 {
-    char body_mem[320], extra_mem[256];
+    const struct data_loop *d = container_of(p, struct data_loop, cancels);
+    char body_mem[320], extra_mem[LOCATION_HEADER_MAX];
     struct strbuf body, extra;
-    (void)p;
     if (a->answer != ANSWER_ACCEPTED) {
         refused(viewer, a);
         return;
@@ -170,7 +160,8 @@ void commands_on_cancel_answer(struct send_pool *p, void *viewer, const struct s
     strbuf_add_str(&body, verdict_state_name(a->verdict.state));
     strbuf_add_str(&body, STR("\",\"cancel\":\"REQUESTED\"}"));
     strbuf_init_fixed(&extra, extra_mem, sizeof(extra_mem));
-    add_location(&extra, a);
+    location_add(&extra, &d->api->location_keys,
+                 &(struct location_claim){a->user_id, a->item, a->request_id, a->epoch});
     http_respond(viewer, 202, STR("application/json"), strbuf_str(&extra), strbuf_str(&body));
 }
 

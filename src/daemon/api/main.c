@@ -1,6 +1,7 @@
 #include "adapter/jwt/jwt.h"
 #include "base/log.h"
 #include "daemon/api/api.h"
+#include "daemon/common/location_secret.h"
 #include "daemon/common/program.h"
 #include "daemon/common/store.h"
 #include <signal.h>
@@ -34,6 +35,8 @@ static int start(struct api *api)
     if (payment_auth_load(&api->payment_auth, s->payments.secret_file, s->payments.window_us, err,
                           sizeof(err)) < 0)
         return fail("no usable payment credential", err);
+    if (location_secret_load(&api->location_keys, s->location.secret_file, err, sizeof(err)) < 0)
+        return fail("no usable secret for location tokens", err);
     order_id_init(&api->ids);
     api->n_loops = program_loops((int)s->api.loops);
     api->loops = calloc((size_t)api->n_loops, sizeof(api->loops[0]));
@@ -94,6 +97,7 @@ int main(int argc, char **argv)
     if (api.keys)
         jwt_keys_free(api.keys);
     payment_auth_wipe(&api.payment_auth);
+    explicit_bzero(&api.location_keys, sizeof(api.location_keys));
     conf_deinit(&api.conf);
     if (rc == 0)
         log_info("stopped");

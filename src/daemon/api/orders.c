@@ -4,9 +4,11 @@
 #include "app/order_body.h"
 #include "daemon/api/api.h"
 #include "daemon/api/header.h"
+#include "daemon/api/location.h"
 #include "daemon/common/bearer.h"
 
 #define NONE ((struct str){NULL, 0})
+#define REPLAYED STR("Idempotent-Replayed: true\r\n")
 
 /* --- the request --- */
 
@@ -89,7 +91,8 @@ static void add_ids(struct strbuf *b, const struct reserve_answer *a)
     strbuf_add_char(b, '"');
 }
 
-static void accepted(struct http_exchange *x, const struct reserve_answer *a)
+static void accepted(const struct data_loop *d, struct http_exchange *x,
+                     const struct reserve_answer *a)
 {
     char body_mem[320], extra_mem[256];
     struct strbuf body, extra;
@@ -103,13 +106,10 @@ static void accepted(struct http_exchange *x, const struct reserve_answer *a)
     strbuf_add_str(&body, STR("\"}"));
 
     strbuf_init_fixed(&extra, extra_mem, sizeof(extra_mem));
-    strbuf_add_str(&extra, STR("Location: /v1/activities/"));
-    strbuf_add_i64(&extra, a->item.activity_id);
-    strbuf_add_str(&extra, STR("/skus/"));
-    strbuf_add_i64(&extra, a->item.sku_id);
-    strbuf_add_str(&extra, STR("/requests/"));
-    add_uuid(&extra, &a->request_id);
-    strbuf_add_str(&extra, a->replayed ? STR("\r\nIdempotent-Replayed: true\r\n") : STR("\r\n"));
+    location_add(&extra, &d->api->location_keys,
+                 &(struct location_claim){a->user_id, a->item, a->request_id, a->epoch});
+    if (a->replayed)
+        strbuf_add_str(&extra, REPLAYED);
     http_respond(x, answer_info(a->answer)->status, STR("application/json"), strbuf_str(&extra),
                  strbuf_str(&body));
 }
@@ -129,14 +129,13 @@ static void refused(struct http_exchange *x, const struct reserve_answer *a)
         strbuf_add_char(&members, '"');
     }
     http_problem_extra(x, a->answer, &a->request_id, NULL, strbuf_str(&members),
-                       a->replayed ? STR("Idempotent-Replayed: true\r\n") : NONE);
+                       a->replayed ? REPLAYED : NONE);
 }
 
 void orders_on_answer(struct reserve_pool *p, void *viewer, const struct reserve_answer *a)
 {
-    (void)p;
     if (a->answer == ANSWER_ACCEPTED)
-        accepted(viewer, a);
+        accepted(container_of(p, struct data_loop, pool), viewer, a);
     else
         refused(viewer, a);
 }

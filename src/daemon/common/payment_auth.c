@@ -3,69 +3,21 @@
 #include "adapter/hmac/hmac.h"
 #include "base/err.h"
 #include "base/parse.h"
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #define SCHEME "Seckill-HMAC-SHA256"
-#define FILE_MAX (PAYMENT_SECRETS_MAX * (PAYMENT_SECRET_MAX + 2))
-
-static int take_secret(struct payment_auth *a, const char *path, struct str line, char *err,
-                       size_t err_cap)
-{
-    if (line.len && line.ptr[line.len - 1] == '\r')
-        line.len--;
-    if (line.len == 0)
-        return 0;
-    if (line.len < PAYMENT_SECRET_MIN || line.len > PAYMENT_SECRET_MAX ||
-        a->n == PAYMENT_SECRETS_MAX) {
-        snprintf(err, err_cap,
-                 "payments.secret_file: %s: a secret has %d to %d characters, one a line, at most "
-                 "%d lines",
-                 path, PAYMENT_SECRET_MIN, PAYMENT_SECRET_MAX, PAYMENT_SECRETS_MAX);
-        return ERR_INVALID;
-    }
-    memcpy(a->secrets[a->n], line.ptr, line.len);
-    a->lengths[a->n++] = line.len;
-    return 0;
-}
 
 int payment_auth_load(struct payment_auth *a, const char *path, int64_t window_us, char *err,
                       size_t err_cap)
 {
-    char text[FILE_MAX + 1];
-    *a = (struct payment_auth){.window_s = window_us / 1000000};
-    if (!path[0])
-        return 0;
-    FILE *f = fopen(path, "re");
-    if (!f) {
-        snprintf(err, err_cap, "payments.secret_file: %s: %s", path, strerror(errno));
-        return ERR_INVALID;
-    }
-    size_t n = fread(text, 1, sizeof(text), f);
-    bool failed = ferror(f) != 0;
-    fclose(f);
-    struct str rest = {text, n}, line;
-    int rc = 0;
-    if (failed || n > FILE_MAX) {
-        snprintf(err, err_cap, "payments.secret_file: %s: too long, or it cannot be read", path);
-        rc = ERR_INVALID;
-    }
-    while (rc == 0 && rest.len) {
-        rest = str_split(rest, '\n', &line);
-        rc = take_secret(a, path, line, err, err_cap);
-    }
-    explicit_bzero(text, sizeof(text));
-    if (rc == 0 && a->n == 0) {
-        snprintf(err, err_cap, "payments.secret_file: %s: it is empty", path);
-        rc = ERR_INVALID;
-    }
-    return rc;
+    a->window_s = window_us / 1000000;
+    return secrets_load(&a->secrets, "payments.secret_file", path, err, err_cap);
 }
 
 void payment_auth_wipe(struct payment_auth *a)
 {
-    explicit_bzero(a, sizeof(*a));
+    secrets_wipe(&a->secrets);
 }
 
 static int mac_of(const struct payment_auth *a, int i, struct str time, struct str body,
@@ -74,8 +26,7 @@ static int mac_of(const struct payment_auth *a, int i, struct str time, struct s
     char head[32];
     memcpy(head, time.ptr, time.len);
     head[time.len] = '.';
-    return hmac_sha256((struct str){a->secrets[i], a->lengths[i]}, (struct str){head, time.len + 1},
-                       body, mac);
+    return hmac_sha256(secrets_get(&a->secrets, i), (struct str){head, time.len + 1}, body, mac);
 }
 
 static int hex(char c)
@@ -119,7 +70,7 @@ bool payment_auth_check(const struct payment_auth *a, struct str authorization, 
         !read_value(value, &time, &signed_s, told))
         return false;
     bool good = false;
-    for (int i = 0; i < a->n; i++)
+    for (int i = 0; i < a->secrets.n; i++)
         good |= mac_of(a, i, time, body, mac) == 0 && hmac_equal(told, mac);
     *why = "the signature is not this body's by a secret of ours";
     if (!good)

@@ -3,27 +3,21 @@
  *   Authorization: Seckill-HMAC-SHA256 t=1782388800,v1=<64 hex digits>
  *
  * v1 is HMAC-SHA256(secret, t "." body), t the Unix time of signing. Signed again, the same payment
- * has another signature; sent again within the window, it is the same payment (its id). Several
- * secrets are valid at once, so that they can be changed without a gap. Loaded once, then
- * read-only: any thread. */
+ * has another signature; sent again within the window, it is the same payment (its id). Loaded
+ * once, then read-only: any thread. */
 #pragma once
 
-#include "base/str.h"
+#include "daemon/common/secrets.h"
 
-#define PAYMENT_SECRETS_MAX 4
-#define PAYMENT_SECRET_MIN 32
-#define PAYMENT_SECRET_MAX 256
 #define PAYMENT_SIGNATURE_MAX 160
 
 struct payment_auth {
     int64_t window_s;
-    int n; /* 0: nobody may pay */
-    size_t lengths[PAYMENT_SECRETS_MAX];
-    char secrets[PAYMENT_SECRETS_MAX][PAYMENT_SECRET_MAX];
+    struct secrets secrets; /* none: nobody may pay */
 };
 
-/* The file's lines are the secrets, the first one signs. "": none, nobody may pay. 0, or
- * ERR_INVALID with a message that names none of them. */
+/* From a file of secrets (secrets.h). "": none, nobody may pay. 0, or ERR_INVALID with a message.
+ */
 int payment_auth_load(struct payment_auth *a, const char *path, int64_t window_us, char *err,
                       size_t err_cap);
 void payment_auth_wipe(struct payment_auth *a);

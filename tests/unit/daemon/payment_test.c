@@ -119,10 +119,10 @@ static void test_secrets(void **state)
     struct payment_auth a;
     char err[256];
     assert_int_equal(load(&a, SECRET "\n"), 0);
-    assert_int_equal(a.n, 1);
+    assert_int_equal(a.secrets.n, 1);
     assert_int_equal(load(&a, SECRET "\r\n\n" OTHER), 0);
-    assert_int_equal(a.n, 2);
-    assert_int_equal(a.lengths[0], 32);
+    assert_int_equal(a.secrets.n, 2);
+    assert_int_equal(a.secrets.lengths[0], 32);
     assert_int_equal(load(&a, ""), ERR_INVALID);
     assert_int_equal(load(&a, "short\n"), ERR_INVALID);
     assert_int_equal(load(&a, SECRET "\n" SECRET "\n" SECRET "\n" SECRET "\n" SECRET "\n"),
