@@ -28,10 +28,10 @@ static struct lookup *lookup_of(struct flow *f)
 /* After a store has answered, or will not. */
 static void go_on(struct lookup *l)
 {
-    bool decided = true;
+    enum lookup_state next = LOOKUP_ANSWER;
     switch (l->answer.kind) {
     case LOOKUP_OF_REQUEST:
-        decided = lookup_decide_request(&l->seen, &l->answer);
+        next = lookup_decide_request(&l->seen, l->pool->max_hold_us, &l->answer);
         break;
     case LOOKUP_OF_ORDER:
         lookup_decide_order(l->seen.pg_rc, &l->seen.pg.order, l->user_id, &l->answer);
@@ -40,7 +40,7 @@ static void go_on(struct lookup *l)
         lookup_decide_item(&l->seen.item, l->pool->sched->now_us, &l->answer);
         break;
     }
-    flow_goto(&l->flow, decided || !l->watched ? LOOKUP_ANSWER : LOOKUP_ITEM);
+    flow_goto(&l->flow, (int)(l->watched ? next : LOOKUP_ANSWER));
 }
 
 static void wait_until_deadline(struct lookup *l)
@@ -121,6 +121,34 @@ static enum flow_result step_pg(struct flow *f)
     return FLOW_WAIT;
 }
 
+/* --- EPOCH --- */
+
+static void on_epoch(struct reads_waiter *w, int rc, const struct reads_result *result)
+{
+    struct lookup *l = container_of(w, struct lookup, read);
+    l->seen.epoch_rc = rc;
+    if (rc == 0)
+        l->seen.inventory = result->inventory;
+    go_on(l);
+    flow_resume(&l->flow);
+}
+
+static enum flow_result step_epoch(struct flow *f)
+{
+    struct lookup *l = lookup_of(f);
+    struct reads_key key = {.kind = READS_ITEM, .item = l->answer.item};
+    l->seen.asked_epoch = true;
+    l->read.on_read = on_epoch;
+    int rc = reads_ask(&l->pool->reads, &key, &l->read);
+    if (rc < 0) {
+        l->seen.epoch_rc = rc;
+        go_on(l);
+        return FLOW_NEXT;
+    }
+    wait_until_deadline(l);
+    return FLOW_WAIT;
+}
+
 /* --- ITEM --- */
 
 static int ask_item(struct lookup *l);
@@ -167,6 +195,8 @@ static enum flow_result step_answer(struct flow *f)
     struct lookup *l = lookup_of(f);
     struct lookup_pool *p = l->pool;
     sched_clear(p->sched, &l->timer);
+    if (l->answer.suspect)
+        reporter_report(p->reporter, l->answer.item, REPORT_NOWHERE);
     if (l->watched) {
         metric_add(p->count.source[l->answer.source], 1);
         p->on_answer(p, l->viewer, &l->answer);
@@ -191,6 +221,9 @@ static void give_up(struct lookup *l, int rc)
     if (l->flow.state == LOOKUP_PG) {
         reads_leave(&l->read);
         l->seen.pg_rc = rc;
+    } else if (l->flow.state == LOOKUP_EPOCH) {
+        reads_leave(&l->read);
+        l->seen.epoch_rc = rc;
     } else {
         item_views_leave(&l->view);
         l->seen.item = (struct item_view){.rc = rc};
@@ -218,7 +251,9 @@ void lookup_gone(struct lookup *l)
 
 static const struct flow_state states[LOOKUP_STATES] = {
     [LOOKUP_REDIS] = {"REDIS", FLOW_TO(LOOKUP_PG) | FLOW_TO(LOOKUP_ANSWER), step_redis},
-    [LOOKUP_PG] = {"PG", FLOW_TO(LOOKUP_ITEM) | FLOW_TO(LOOKUP_ANSWER), step_pg},
+    [LOOKUP_PG] = {"PG", FLOW_TO(LOOKUP_EPOCH) | FLOW_TO(LOOKUP_ITEM) | FLOW_TO(LOOKUP_ANSWER),
+                   step_pg},
+    [LOOKUP_EPOCH] = {"EPOCH", FLOW_TO(LOOKUP_ANSWER), step_epoch},
     [LOOKUP_ITEM] = {"ITEM", FLOW_TO(LOOKUP_ANSWER), step_item},
     [LOOKUP_ANSWER] = {"ANSWER", 0, step_answer},
 };
@@ -244,8 +279,9 @@ static int begin(struct lookup_pool *p, enum lookup_kind kind, int64_t received_
     l->viewer = viewer;
     l->watched = true;
     l->deadline_us = received_us + p->timeout_us;
-    l->seen.redis_rc = l->seen.pg_rc = 0;
-    l->seen.asked_pg = l->seen.asked_item = false;
+    l->seen.redis_rc = l->seen.pg_rc = l->seen.epoch_rc = 0;
+    l->seen.asked_pg = l->seen.asked_epoch = l->seen.asked_item = false;
+    l->seen.accepted_epoch = 0;
     l->record_us = 0;
     l->answer = (struct lookup_answer){.kind = kind};
     *out = l;
@@ -260,8 +296,8 @@ static void put_back(struct lookup *l)
 }
 
 int lookup_request(struct lookup_pool *p, struct item item, int64_t user_id,
-                   const struct uuid *request_id, int64_t received_us, void *viewer,
-                   struct lookup **out)
+                   const struct uuid *request_id, int64_t accepted_epoch, int64_t received_us,
+                   void *viewer, struct lookup **out)
 {
     struct lookup *l;
     int rc = begin(p, LOOKUP_OF_REQUEST, received_us, viewer, &l);
@@ -270,6 +306,7 @@ int lookup_request(struct lookup_pool *p, struct item item, int64_t user_id,
     l->user_id = l->call.user_id = user_id;
     l->answer.item = l->call.item = item;
     l->answer.request_id = l->call.request_id = *request_id;
+    l->seen.accepted_epoch = accepted_epoch;
     *out = l;
     flow_start(&l->flow, &lookup_kind, LOOKUP_REDIS);
     return LOOKUP_STARTED;
@@ -318,7 +355,7 @@ int lookup_item(struct lookup_pool *p, struct item item, int64_t received_us, vo
 int lookup_pool_init(struct lookup_pool *p, int n)
 {
     static const char *const labels[LOOKUP_SOURCES] = {"source=\"none\"", "source=\"redis\"",
-                                                       "source=\"postgresql\""};
+                                                       "source=\"postgresql\"", "source=\"token\""};
     p->reads = (struct reads){
         .jobs = p->jobs, .sched = p->sched, .timeout_us = p->pg_us, .max = p->pg_reads};
     p->items = (struct item_views){.stock = p->stock, .sched = p->sched, .call_us = p->redis_us};

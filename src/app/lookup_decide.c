@@ -62,7 +62,33 @@ static void tell_failure(int rc, struct lookup_answer *out)
     out->answer = rc == ERR_INTERNAL ? ANSWER_INTERNAL_ERROR : ANSWER_DEPENDENCY_UNAVAILABLE;
 }
 
-bool lookup_decide_request(const struct lookup_seen *seen, struct lookup_answer *out)
+/* The request was accepted, and no store that answered knows it. */
+static void tell_accepted(const struct lookup_seen *seen, int64_t max_hold_us,
+                          struct lookup_answer *out)
+{
+    const struct orders_inventory *i = &seen->inventory;
+    if (seen->epoch_rc < 0) {
+        tell_failure(seen->epoch_rc, out);
+    } else if (seen->epoch_rc == 1) { /* nor an item that we sold */
+        tell_failure(ERR_UNAVAIL, out);
+    } else if (i->expires_ms > 0 && i->now_ms >= i->expires_ms) {
+        out->answer = ANSWER_NOT_FOUND; /* all records of it may be gone by rights */
+    } else {
+        out->answer = ANSWER_OK;
+        out->source = LOOKUP_FROM_TOKEN;
+        bool older = seen->accepted_epoch < i->epoch;
+        if (older && i->now_ms - i->epoch_at_ms >= max_hold_us / 1000) {
+            out->verdict = verdict_of_reason(REASON_LOST_RESERVATION);
+            return;
+        }
+        out->verdict = (struct verdict){VERDICT_QUEUED, REASON_NONE};
+        out->ask_again = true;
+        out->suspect = !older;
+    }
+}
+
+enum lookup_state lookup_decide_request(const struct lookup_seen *seen, int64_t max_hold_us,
+                                        struct lookup_answer *out)
 {
     bool in_redis = seen->redis_rc == 0;
     out->source = LOOKUP_FROM_NOTHING;
@@ -72,23 +98,27 @@ bool lookup_decide_request(const struct lookup_seen *seen, struct lookup_answer 
         struct verdict v = verdict_of_pg(&seen->pg);
         if (!in_redis || verdict_rank(v.state) > verdict_rank(seen->redis.verdict.state))
             tell_pg(&seen->pg, v, out);
-        return true;
+        return LOOKUP_ANSWER;
     }
     if (in_redis)
-        return true;
+        return LOOKUP_ANSWER;
     if (seen->pg_rc < 0)
         tell_failure(seen->pg_rc, out);
     else if (seen->redis_rc < 0)
         tell_failure(seen->redis_rc, out);
+    else if (seen->accepted_epoch && !seen->asked_epoch)
+        return LOOKUP_EPOCH;
+    else if (seen->accepted_epoch)
+        tell_accepted(seen, max_hold_us, out);
     else if (!seen->asked_item)
-        return false;
+        return LOOKUP_ITEM;
     else if (seen->item.rc < 0)
         tell_failure(seen->item.rc, out);
     else if (seen->item.rc == 1 && seen->item.listed)
         tell_failure(ERR_UNAVAIL, out); /* rule 34 */
     else
         out->answer = ANSWER_NOT_FOUND;
-    return true;
+    return LOOKUP_ANSWER;
 }
 
 void lookup_decide_order(int pg_rc, const struct orders_order *order, int64_t user_id,

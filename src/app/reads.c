@@ -49,11 +49,18 @@ static void run(struct job *j, struct orders *o)
     atomic_store(&d->begun, true);
     metric_gauge_add(d->owner->count.queued, -1);
     metric_gauge_add(d->owner->count.running, 1);
-    if (d->key.kind == READS_REQUEST)
+    switch (d->key.kind) {
+    case READS_REQUEST:
         d->rc = o->ops->find_request(o, &d->ctx, d->key.item, d->key.id, &d->key.request_id,
                                      &d->result.row, &d->result.order);
-    else
+        break;
+    case READS_ORDER:
         d->rc = o->ops->find_order(o, &d->ctx, d->key.id, &d->result.order);
+        break;
+    case READS_ITEM:
+        d->rc = o->ops->inventory(o, &d->ctx, d->key.item, &d->result.inventory);
+        break;
+    }
     metric_gauge_add(d->owner->count.running, -1);
 }
 

@@ -14,18 +14,19 @@
 #include "base/sched.h"
 #include "port/jobs.h"
 
-enum reads_kind { READS_REQUEST, READS_ORDER };
+enum reads_kind { READS_REQUEST, READS_ORDER, READS_ITEM };
 
 struct reads_key {
     enum reads_kind kind;
-    struct item item;       /* request */
+    struct item item;       /* request, item */
     int64_t id;             /* request: the user; order: the order */
     struct uuid request_id; /* request */
 };
 
 struct reads_result {
-    struct orders_inbox row;   /* request */
-    struct orders_order order; /* order_id 0: none */
+    struct orders_inbox row;           /* request */
+    struct orders_order order;         /* order_id 0: none */
+    struct orders_inventory inventory; /* item */
 };
 
 struct read;

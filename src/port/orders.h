@@ -132,7 +132,8 @@ struct orders_dead_letter {
 struct orders_inventory {
     int64_t total, sold, epoch;
     bool warmed;
-    int64_t expires_ms; /* when all of the item's keys in Redis are over */
+    int64_t expires_ms;          /* when all of the item's keys in Redis are over */
+    int64_t epoch_at_ms, now_ms; /* when the epoch last moved, and now: PostgreSQL's clock */
 };
 
 struct orders;

@@ -43,6 +43,8 @@ RULES = {
     31: "unknown age is no age",
     32: "the retry budget",
     33: "a warmed item is never warmed again",
+    34: "a store that lost something is noticed, and reported",
+    37: "LOST_RESERVATION is said max_hold after the epoch moved",
     38: "an instance number's lease",
 }
 # Parts that are not built yet. Each becomes an error here when it gets a test.

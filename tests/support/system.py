@@ -282,6 +282,7 @@ class System:
         self.config = f"{self.dir}/seckill.yaml"
         self.secret = secrets.token_bytes(32)
         self.payment_secret = secrets.token_hex(32)
+        self.location_secret = secrets.token_hex(32)
         self.items = []
         self.order_ids = itertools.count(1 << 40)
         self._activities = itertools.count(1001)
@@ -327,8 +328,10 @@ class System:
             f.write(self.secret)
         with open(f"{self.dir}/payments.secret", "w") as f:
             f.write(self.payment_secret + "\n")
-        settings = {"payments.secret_file": f"{self.dir}/payments.secret", "redis.url": self.redis.url,
-                    "pg.conninfo": (self.bouncer or self.pg).conninfo,
+        with open(f"{self.dir}/location.secret", "w") as f:
+            f.write(self.location_secret + "\n")
+        settings = {"payments.secret_file": f"{self.dir}/payments.secret", "location.secret_file": f"{self.dir}/location.secret",
+                    "redis.url": self.redis.url, "pg.conninfo": (self.bouncer or self.pg).conninfo,
                     "auth.keys": f"test=HS256:{self.dir}/jwt.key", "auth.issuer": "seckill-test",
                     "auth.audience": "seckill-test", **self.settings}
         with open(self.config, "w") as f:
@@ -522,5 +525,8 @@ class System:
 
     def state(self, item, user, key):
         """The answer of query-api."""
-        return client.get(self.query.ports["query"], f"/v1/activities/{item.activity}/skus/{item.sku}/requests/{key}",
-                          {"Authorization": f"Bearer {self.token(user)}"})
+        return self.follow(f"/v1/activities/{item.activity}/skus/{item.sku}/requests/{key}", user)
+
+    def follow(self, location, user, query=None):
+        """The answer of query-api to a Location."""
+        return client.get((query or self.query).ports["query"], location, {"Authorization": f"Bearer {self.token(user)}"})

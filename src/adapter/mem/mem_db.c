@@ -197,6 +197,7 @@ void mem_db_put_item(struct mem_db *db, struct item item, int64_t total, int64_t
     }
     i->total = total;
     i->epoch = epoch;
+    i->epoch_at_ms = mem_clock_wall_ms(db->sched);
     pthread_mutex_unlock(&db->mutex);
 }
 

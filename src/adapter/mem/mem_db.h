@@ -9,7 +9,7 @@
 struct mem_inventory {
     struct list link;
     struct item item;
-    int64_t total, sold, epoch, expires_ms;
+    int64_t total, sold, epoch, epoch_at_ms, expires_ms;
 };
 
 struct mem_order {

@@ -48,6 +48,7 @@ struct mem_faults *mem_orders_faults(struct orders *o);
 int64_t mem_orders_take_us(struct orders *o);
 
 /* Straight access for tests. */
+/* Again with another epoch: it moved now. */
 void mem_db_put_item(struct mem_db *db, struct item item, int64_t total, int64_t epoch);
 /* When the item's keys in Redis are over, as PostgreSQL knows it. */
 void mem_db_set_expiry(struct mem_db *db, struct item item, int64_t expires_ms);

@@ -90,16 +90,22 @@ int pg_inventory(struct orders *o, const struct ctx *ctx, struct item item,
     int rc = pg_conn_query(
         c, ctx, PG_READS,
         "SELECT i.total_stock::bigint, i.sold_stock::bigint, i.epoch, i.warmed_at IS NOT "
-        "NULL, " PG_MS("a.expires_at") " FROM seckill_inventory i JOIN activities a USING "
-                                       "(activity_id, sku_id) "
-                                       "WHERE i.activity_id = $1 AND i.sku_id = $2",
-        &a, "qqqbq", &r);
+        "NULL, " PG_MS("a.expires_at") ", " PG_MS("i.epoch_at") ", " PG_MS(
+            "clock_timestamp()") " FROM seckill_inventory i JOIN activities a USING "
+                                 "(activity_id, sku_id) "
+                                 "WHERE i.activity_id = $1 AND i.sku_id = $2",
+        &a, "qqqbqqq", &r);
     if (rc)
         return rc;
     if (PQntuples(r) == 0)
         return 1;
-    *inv = (struct orders_inventory){pg_i64(r, 0, 0), pg_i64(r, 0, 1), pg_i64(r, 0, 2),
-                                     pg_bool(r, 0, 3), pg_i64(r, 0, 4)};
+    *inv = (struct orders_inventory){.total = pg_i64(r, 0, 0),
+                                     .sold = pg_i64(r, 0, 1),
+                                     .epoch = pg_i64(r, 0, 2),
+                                     .warmed = pg_bool(r, 0, 3),
+                                     .expires_ms = pg_i64(r, 0, 4),
+                                     .epoch_at_ms = pg_i64(r, 0, 5),
+                                     .now_ms = pg_i64(r, 0, 6)};
     return 0;
 }
 

@@ -118,8 +118,8 @@ static int prepare(struct ctl *c, struct sending *s, struct pay_args *a)
     }
     if (payment_auth_load(&s->auth, set->payments.secret_file, set->payments.window_us, err,
                           sizeof(err)) < 0 ||
-        s->auth.n == 0) {
-        ctl_complain("pay: %s", s->auth.n == 0 && !set->payments.secret_file[0]
+        s->auth.secrets.n == 0) {
+        ctl_complain("pay: %s", s->auth.secrets.n == 0 && !set->payments.secret_file[0]
                                     ? "payments.secret_file is not set"
                                     : err);
         return CTL_FAILED;

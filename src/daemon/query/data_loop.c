@@ -42,6 +42,9 @@ static int no_memory(char *err, size_t err_cap)
 static int init_pool(struct query_loop *d)
 {
     const struct settings *s = &d->query->settings;
+    d->reporter = (struct reporter){
+        .stock = d->stock, .sched = loop_sched(d->loop), .call_us = s->redis.reply_us};
+    reporter_init(&d->reporter);
     d->pool = (struct lookup_pool){
         .stock = d->stock,
         .jobs = d->jobs,
@@ -51,6 +54,8 @@ static int init_pool(struct query_loop *d)
         .fallback_after_us = s->query.fallback_after_us,
         .pg_us = s->query.pg_timeout_us,
         .pg_reads = (int)(s->query.pg_queue + s->query.pg_connections),
+        .max_hold_us = s->worker.max_hold_us,
+        .reporter = &d->reporter,
         .on_answer = requests_on_answer,
     };
     int rc = lookup_pool_init(&d->pool, serve_share(s->query.max_inflight, d->query->n_loops));

@@ -2,6 +2,7 @@
 #include "adapter/pg/pg.h"
 #include "base/log.h"
 #include "daemon/common/crew_jobs.h"
+#include "daemon/common/location_secret.h"
 #include "daemon/common/program.h"
 #include "daemon/query/query.h"
 #include <signal.h>
@@ -48,6 +49,8 @@ static int start(struct query *q)
     q->keys = jwt_keys_load(s->auth.keys, err, sizeof(err));
     if (!q->keys)
         return fail("no usable token keys (auth.keys)", err);
+    if (location_secret_load(&q->location_keys, s->location.secret_file, err, sizeof(err)) < 0)
+        return fail("no usable secret for location tokens", err);
     int rc = start_crew(q);
     if (rc)
         return rc;
@@ -97,6 +100,7 @@ static void end(struct query *q)
     for (int i = 0; i < q->n_orders; i++)
         pg_orders_free(q->orders[i]);
     free(q->loops);
+    explicit_bzero(&q->location_keys, sizeof(q->location_keys));
     if (q->keys)
         jwt_keys_free(q->keys);
     conf_deinit(&q->conf);

@@ -9,6 +9,7 @@
 #include "adapter/http/server.h"
 #include "adapter/redis_stock/redis_stock.h"
 #include "app/lookup.h"
+#include "core/location_token.h"
 #include "daemon/common/lifecycle.h"
 #include "daemon/common/serve.h"
 #include "daemon/settings.h"
@@ -30,6 +31,7 @@ struct query_loop {
     struct stock *stock;
     struct jobs *jobs;
     struct auth *auth;
+    struct reporter reporter;
     struct lookup_pool pool;
     bool pool_ready;
     struct loop_post drain, drained;
@@ -92,6 +94,7 @@ struct query {
     struct conf conf;
     const char *ports_file; /* NULL: none is written */
     struct jwt_keys *keys;
+    struct location_keys location_keys;
     struct orders *orders[QUERY_PG_MAX];
     int n_orders;
     struct crew *crew;

@@ -6,6 +6,7 @@
 #include "daemon/query/query.h"
 
 #define NO_STORE STR("Cache-Control: no-store\r\n")
+#define NO_STORE_AGAIN STR("Cache-Control: no-store\r\nRetry-After: 1\r\n")
 #define PUBLIC_1S STR("Cache-Control: public, max-age=1\r\n")
 #define NONE ((struct str){NULL, 0})
 
@@ -48,12 +49,31 @@ static void watch(struct http_exchange *x, int rc, struct lookup *l, const struc
     }
 }
 
+/* The token in the query, "t=…" (core/location_token.h). 0 there is one, 1 there is none,
+ * ERR_INVALID: there is one that nobody made. Other parameters are nobody's. */
+static int take_token(struct str query, struct location_token *t)
+{
+    struct str word;
+    int rc = 1;
+    while (query.len) {
+        query = str_split(query, '&', &word);
+        if (!str_starts(word, STR("t=")))
+            continue;
+        if (rc == 0 || location_token_parse((struct str){word.ptr + 2, word.len - 2}, t) < 0)
+            return ERR_INVALID;
+        rc = 0;
+    }
+    return rc;
+}
+
 static void on_request(struct http_service *s, struct http_exchange *x)
 {
     struct query_loop *d = loop_of(s);
     struct item item;
     struct uuid request_id;
     struct lookup *l = NULL;
+    struct location_claim claim = {0};
+    struct location_token token;
     int64_t user_id;
     if (!bearer_authenticate(d->auth, x, &user_id) || !take_item(x, &item))
         return;
@@ -61,7 +81,20 @@ static void on_request(struct http_service *s, struct http_exchange *x)
         refuse(x, ANSWER_INVALID_ARGUMENT, NULL, "a request id is a UUID");
         return;
     }
-    int rc = lookup_request(&d->pool, item, user_id, &request_id, x->received_us, x, &l);
+    int rc = take_token(x->query, &token);
+    if (rc < 0) {
+        refuse(x, ANSWER_INVALID_ARGUMENT, &request_id,
+               "t is not a token of ours: take the whole Location, once");
+        return;
+    }
+    if (rc == 0) {
+        claim = (struct location_claim){.user_id = user_id, .item = item, .request_id = request_id};
+        /* Well-formed, but not ours for this request (a secret that was removed, somebody else's):
+         * it proves nothing. */
+        if (!location_token_check(&d->query->location_keys, &token, &claim))
+            claim.epoch = 0;
+    }
+    rc = lookup_request(&d->pool, item, user_id, &request_id, claim.epoch, x->received_us, x, &l);
     watch(x, rc, l, &request_id);
 }
 
@@ -117,6 +150,8 @@ void requests_on_answer(struct lookup_pool *p, void *viewer, const struct lookup
     switch (a->kind) {
     case LOOKUP_OF_REQUEST:
         render_request(&b, a);
+        if (a->ask_again)
+            caching = NO_STORE_AGAIN;
         break;
     case LOOKUP_OF_ORDER:
         render_order(&b, &a->order);

@@ -22,7 +22,7 @@ static void on_move(struct flow *flow, int from, int to)
 
 static void tell(struct fixture *f, const struct lookup_answer *a)
 {
-    static const char *const from[] = {"none", "redis", "postgresql"};
+    static const char *const from[] = {"none", "redis", "postgresql", "token"};
     char text[128];
     f->answers++;
     f->last = *a;
@@ -53,6 +53,8 @@ void fixture_init(struct fixture *f, struct setup s)
     mem_db_put_item(f->db, f->item, 100, 1);
     f->orders = mem_orders_new(f->db);
     f->jobs = mem_jobs_new(f->db, &f->sched, s.threads, s.queue_max);
+    f->reporter = (struct reporter){.stock = f->stock, .sched = &f->sched, .call_us = 60 * MS};
+    reporter_init(&f->reporter);
     f->pool = (struct lookup_pool){.stock = f->stock,
                                    .jobs = f->jobs,
                                    .sched = &f->sched,
@@ -61,6 +63,8 @@ void fixture_init(struct fixture *f, struct setup s)
                                    .fallback_after_us = 2000 * MS,
                                    .pg_us = 400 * MS,
                                    .pg_reads = s.pg_reads,
+                                   .max_hold_us = MAX_HOLD_MS * MS,
+                                   .reporter = &f->reporter,
                                    .on_answer = on_answer};
     assert_int_equal(lookup_pool_init(&f->pool, s.flows), 0);
     tracing = f;
@@ -231,7 +235,8 @@ int fixture_request(struct fixture *f, int64_t user, unsigned key, struct lookup
     struct lookup *l = NULL;
     struct uuid request_id = fixture_key(key);
     int before = f->answers;
-    int rc = lookup_request(&f->pool, f->item, user, &request_id, f->sched.now_us, f, &l);
+    int rc = lookup_request(&f->pool, f->item, user, &request_id, f->accepted_epoch,
+                            f->sched.now_us, f, &l);
     assert_int_equal(f->answers, before); /* never inside the call */
     if (out)
         *out = l;

@@ -18,6 +18,7 @@
 #include <stdio.h>
 
 #define MS 1000
+#define MAX_HOLD_MS 600000
 
 struct fixture {
     struct sched sched;
@@ -25,7 +26,9 @@ struct fixture {
     struct mem_db *db;
     struct orders *orders; /* the worker's */
     struct jobs *jobs;
+    struct reporter reporter;
     struct lookup_pool pool;
+    int64_t accepted_epoch; /* what the next requests prove; 0: nothing */
     struct item item;
     int answers;
     struct lookup_answer last;

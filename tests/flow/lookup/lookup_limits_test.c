@@ -126,7 +126,7 @@ static void test_overload(void **state)
     int64_t long_ago = f.sched.now_us - 500 * MS;
     struct uuid id = fixture_key(1);
     uint64_t late = metric_value(f.pool.count.late);
-    assert_int_equal(lookup_request(&f.pool, f.item, 5, &id, long_ago, &f, &l), ERR_DEADLINE);
+    assert_int_equal(lookup_request(&f.pool, f.item, 5, &id, 0, long_ago, &f, &l), ERR_DEADLINE);
     assert_int_equal(lookup_order(&f.pool, 5, 1, long_ago, &f, &l), ERR_DEADLINE);
     assert_int_equal(lookup_item(&f.pool, f.item, long_ago, &f, &l, &now), ERR_DEADLINE);
     assert_int_equal(metric_value(f.pool.count.late), late + 3);

@@ -36,7 +36,7 @@ static void random_fault(struct fixture *f, struct rng *r)
                                                 MEM_FAULT_REQUEST_LOST, MEM_FAULT_REPLY_LATE,
                                                 MEM_FAULT_HELD_BACK,    MEM_FAULT_TWICE};
     static const int stock[] = {MEM_STOCK_LOOKUP, MEM_STOCK_ITEM};
-    static const int pg[] = {MEM_ORDERS_FIND_REQUEST, MEM_ORDERS_FIND_ORDER};
+    static const int pg[] = {MEM_ORDERS_FIND_REQUEST, MEM_ORDERS_FIND_ORDER, MEM_ORDERS_INVENTORY};
     enum mem_fault_kind kind = kinds[rng_below(r, 6)];
     int64_t delay_us = (int64_t)rng_below(r, 600 * MS);
     if (rng_below(r, 2)) {
@@ -44,7 +44,7 @@ static void random_fault(struct fixture *f, struct rng *r)
         fixture_stock_fault(f, stock[rng_below(r, 2)], 1 + (int)rng_below(r, 3), kind, delay_us);
     } else {
         mem_faults_clear(mem_orders_faults(mem_jobs_orders(f->jobs, 0)), -1);
-        mem_jobs_fault_all(f->jobs, pg[rng_below(r, 2)], 1 + (int)rng_below(r, 3), kind, delay_us);
+        mem_jobs_fault_all(f->jobs, pg[rng_below(r, 3)], 1 + (int)rng_below(r, 3), kind, delay_us);
     }
 }
 
@@ -65,7 +65,9 @@ static void ask(struct fixture *f, struct rng *r, const bool *accepted, const bo
         q->own = q->user == owner && accepted[owner];
         if (q->user == owner && !accepted[owner])
             q->user = owner % USERS + 1; /* accepted meanwhile would be right either way */
-        rc = lookup_request(&f->pool, f->item, q->user, &id, now, q, &q->lookup);
+        /* Whoever was told 202 has a token, and may bring it. */
+        rc = lookup_request(&f->pool, f->item, q->user, &id, q->own ? (int64_t)rng_below(r, 2) : 0,
+                            now, q, &q->lookup);
         break;
     case 1:
         q->own = q->user == owner && ordered[owner];

@@ -349,7 +349,7 @@ static void test_decide_without_inbox(void **state)
         struct lookup_answer a = {.kind = LOOKUP_OF_REQUEST};
         seen.pg.order = (struct orders_order){.order_id = 9, .user_id = 5, .created_at_ms = 7000};
         str_copy(seen.pg.order.status, sizeof seen.pg.order.status, str_of(orders[i].status));
-        assert_true(lookup_decide_request(&seen, &a));
+        assert_int_equal(lookup_decide_request(&seen, 0, &a), LOOKUP_ANSWER);
         assert_int_equal(a.answer, ANSWER_OK);
         assert_int_equal(a.verdict.state, orders[i].state);
         assert_int_equal(a.order_id, 9);
@@ -368,7 +368,7 @@ static void test_rank_never_falls(void **state)
             seen.redis.verdict.state = (enum verdict_state)r;
             seen.pg.row.found = true;
             seen.pg.row.verdict.state = (enum verdict_state)p;
-            assert_true(lookup_decide_request(&seen, &a));
+            assert_int_equal(lookup_decide_request(&seen, 0, &a), LOOKUP_ANSWER);
             assert_true(verdict_rank(a.verdict.state) >= verdict_rank((enum verdict_state)r));
             assert_true(verdict_rank(a.verdict.state) >= verdict_rank((enum verdict_state)p));
             /* At equal rank the first word stays. An inbox row without an outcome is rank 2. */

@@ -1,0 +1,135 @@
+"""Issue 5, what an accepted request is told when the stores lost it: rules 34, 34a, 34c, 37."""
+import base64
+import hashlib
+import hmac
+import struct
+import uuid
+
+import pytest
+
+import client
+from services import wait_for
+from system import System
+
+
+def token(s, item, user, key, epoch=1, secret=None):
+    """As docs/api.md says that it is made."""
+    text = b"loc-v1:" + struct.pack(">qqqq", user, item.activity, item.sku, epoch) + uuid.UUID(key).bytes
+    mac = hmac.new((secret or s.location_secret).encode(), text, hashlib.sha256).digest()[:16]
+    return f"{epoch}.{base64.urlsafe_b64encode(mac).decode().rstrip('=')}"
+
+
+def accepted(s, item, user):
+    """(key, Location)."""
+    key = str(uuid.uuid4())
+    answer = s.buy(item, user, key)
+    assert answer.status == 202, answer
+    return key, answer.headers["location"]
+
+
+def reported(s, item):
+    return s.redis_client.sismember("sec:suspect", f"{item.activity}:{item.sku}")
+
+
+def test_the_location():
+    """It is the one that anybody with the secret makes, of each 202 alike; it is not needed while the request is known, and it
+    must be whole."""
+    with System() as s:
+        item = s.item(stock=2)
+        key, location = accepted(s, item, 7)
+        path, _, query = location.partition("?")
+        assert query == f"t={token(s, item, 7, key)}", location
+        again = s.buy(item, 7, key)
+        assert again.status == 202 and again.headers["idempotent-replayed"] == "true" and again.headers["location"] == location
+        item.await_settled()
+        for target in (location, path, f"{path}?", f"{path}?x=1&{query}&y", f"{path}?t2=1", location.replace(query, f"t={token(s, item, 8, key)}")):
+            told = s.follow(target, 7)
+            assert told.status == 200 and told.code == "SUCCEEDED", (target, told)
+        for bad in ("t=", "t=1", "t=1.", f"{query}x", query[:-1], f"{query}&{query}", f"t=0{query[2:]}", f"t=%31{query[3:]}"):
+            told = s.follow(f"{path}?{bad}", 7)
+            assert told.status == 400 and told.code == "INVALID_ARGUMENT" and "token" in told.json["detail"], (bad, told)
+        asked = s.cancel(item, 7, key)
+        assert asked.status == 202 and asked.headers["location"] == location, asked
+        item.await_settled()
+
+
+def test_lost_records():
+    """Rules 34c, 37. A record is lost: QUEUED and a report, of its epoch; LOST_RESERVATION, max_hold after the epoch moved; and
+    404 only to who proves nothing."""
+    with System({"worker.max_hold": "2m"}) as s:
+        item = s.item(stock=2)
+        s.worker.terminate()
+        key, location = accepted(s, item, 7)
+        path = location.partition("?")[0]
+        s.redis_client.rename(item.key(f"reservation:7:{key}"), "elsewhere")
+
+        told = s.follow(location, 7)
+        assert told.status == 200 and told.json == {"request_id": key, "activity_id": item.activity, "sku_id": item.sku,
+                                                    "state": "QUEUED", "version": 1}, told
+        assert told.headers["retry-after"] == "1" and told.headers["cache-control"] == "no-store"
+        wait_for("the report", lambda: reported(s, item))
+        assert s.query.metric('seckill_suspect_reports_total{why="nowhere"}') >= 1
+
+        # Nobody else is told anything, and nobody who made one up.
+        s.redis_client.delete("sec:suspect")
+        other = str(uuid.uuid4())
+        for user, target in ((7, path), (8, location), (7, f"{path}?t={token(s, item, 8, key)}"),
+                             (7, f"{path}?t={token(s, item, 7, key, secret='x' * 64)}"),
+                             (7, f"{path}?t={token(s, item, 7, other)}"),
+                             (7, f"{path.replace(key, other)}?t={token(s, item, 7, key)}")):
+            told = s.follow(target, user)
+            assert told.status == 404 and "retry-after" not in told.headers, (target, told)
+        assert not reported(s, item)
+
+        # The item is rebuilt: until max_hold is over the message may still come.
+        def moved(ago):
+            s.sql("UPDATE seckill_inventory SET epoch = 2, epoch_at = clock_timestamp() - %s::interval", ago)
+        moved("119 seconds")
+        told = s.follow(location, 7)
+        assert told.status == 200 and told.code == "QUEUED" and told.headers["retry-after"] == "1", told
+        moved("121 seconds")
+        told = s.follow(location, 7)
+        assert told.status == 200 and (told.code, told.json["reason"], told.json["version"]) == ("FAILED", "LOST_RESERVATION", 3), told
+        assert "retry-after" not in told.headers
+        assert s.follow(path, 7).status == 404
+        assert not reported(s, item)
+
+        # It was not lost after all: what a store knows is told, whatever the token says.
+        s.sql("UPDATE seckill_inventory SET epoch = 1")
+        s.redis_client.rename("elsewhere", item.key(f"reservation:7:{key}"))
+        s.worker.start()
+        item.await_settled()
+        assert s.follow(location, 7).code == "SUCCEEDED"
+
+
+def test_secrets_change_without_a_gap():
+    """The new one is believed everywhere before it signs anywhere; without a secret there are no tokens."""
+    with System(parts=("api", "query")) as s:
+        files = {}
+        for name, lines in (("both", ["n" * 64, s.location_secret]), ("new", ["n" * 64]), ("bad", ["short"])):
+            files[name] = f"{s.dir}/{name}.secret"
+            with open(files[name], "w") as f:
+                f.write("\n".join(lines) + "\n")
+        item = s.item(stock=2)
+        key, location = accepted(s, item, 7)
+        s.redis_client.rename(item.key(f"reservation:7:{key}"), "elsewhere")
+        for name, status in (("both", 200), ("new", 404)):
+            query = s.program("query", **{"location.secret_file": files[name]})
+            query.start()
+            assert s.follow(location, 7, query).status == status
+            assert s.follow(f"{location.partition('?')[0]}?t={token(s, item, 7, key, secret='n' * 64)}", 7, query).status == 200
+        s.redis_client.rename("elsewhere", item.key(f"reservation:7:{key}"))
+
+        none = s.program("api", **{"location.secret_file": ""})
+        none.start()
+        with client.Connection(none.ports["api"]) as c:
+            c.send(s.order_request(item, 8))
+            assert "?" not in c.answer().headers["location"]
+        for name in ("bad", "missing"):
+            failed = s.program("api", **{"location.secret_file": files.get(name, f"{s.dir}/nowhere")})
+            with pytest.raises(RuntimeError):
+                failed.start()
+            assert failed.await_end() == 1
+            failed.status = 0  # as it should
+            assert any("location.secret_file" in line["why"] for line in failed.logged("no usable secret for location tokens"))
+        item.audited = True  # nobody placed the orders
