@@ -226,6 +226,7 @@ def test_answers_are_as_documented(system):
     s.get(ORDER, (200, ""), f"/v1/orders/{order_id}")
     s.get(ITEM, (200, ""), path, user=None)
     s.get(REQUEST, (400, "INVALID_ARGUMENT"), f"{path}/requests/1")
+    s.get(REQUEST, (400, "INVALID_ARGUMENT"), f"{path}/requests/{key}?t=1")
     s.get(REQUEST, (404, "NOT_FOUND"), f"{path}/requests/{key}", user=9)
     s.get(REQUEST, (401, "UNAUTHENTICATED"), f"{path}/requests/{key}", user=None)
     s.get(ORDER, (400, "INVALID_ARGUMENT"), "/v1/orders/0")
