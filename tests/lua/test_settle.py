@@ -373,3 +373,12 @@ def test_a_strict_release_of_another_reservation(sale):
     before = sale.everything()
     assert sale.release(Buyer(1, b.request)).code == 1
     assert sale.everything() == before
+
+
+def test_a_strict_release_leaves_the_next_holder_alone(sale):
+    """Rule 5: buyers is removed only if its value is this reservation."""
+    sale.open(5)
+    b, next_one = bought(sale, stream=False), Buyer(1)
+    sale.r.hset(sale.key("buyers"), "1", next_one.packed)
+    assert sale.release(b).code == 0
+    assert sale.buyers() == {"1": next_one.packed} and sale.stock() == 5

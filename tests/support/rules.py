@@ -85,7 +85,7 @@ def scan():
     """{rule: {path: set of tests}}"""
     found = {}
     for directory, _, files in os.walk(TESTS):
-        if os.path.basename(directory) == "support":
+        if os.path.basename(directory) in ("support", "mutants"):
             continue
         for name in sorted(files):
             if not name.endswith((".py", ".c", ".h")):

@@ -146,6 +146,54 @@ static void test_a_process_that_slept_does_not_place_what_is_not_its_own(void **
     world_deinit(&x);
 }
 
+/* A transaction that hangs is over while its message is still ours for as long as the margin says:
+ * its end has to be done with before another worker may have the message. */
+static void test_a_transaction_ends_a_margin_before_its_lease(void **state)
+{
+    struct world x;
+    (void)state;
+    open_small(&x);
+    x.cfg.tx_budget_us = 60 * S;
+    world_start(&x);
+    slow_down(&x, 30 * S);
+    world_reserve(&x, ITEM, 1); /* received at once: its lease is 10 s, the margin 2 s */
+    world_run(&x, 7800 * MS);
+    assert_int_equal(hand_active(&x.w->hand), 1);
+    world_run(&x, 400 * MS);
+    assert_int_equal(hand_active(&x.w->hand), 0);
+    heal(&x);
+    world_run(&x, 60 * S);
+    assert_int_equal(mem_db_active_orders(x.db, ITEM), 1);
+    world_assert_clean(&x);
+    world_stop(&x);
+    world_deinit(&x);
+}
+
+/* SIGSTOP between two tries of a transaction: by the second one the message is another's. */
+static void test_a_pause_that_was_slept_through_is_not_followed_by_a_try(void **state)
+{
+    struct world x;
+    (void)state;
+    open_small(&x);
+    x.cfg.tx_budget_us = 60 * S;
+    x.cfg.retry_base_us = x.cfg.retry_max_us = 1 * S;
+    world_start(&x);
+    mem_jobs_fault_all(x.jobs, MEM_ORDERS_PLACE, 1, MEM_FAULT_ANSWER, ERR_CONFLICT);
+    world_reserve(&x, ITEM, 1);
+    world_run(&x, 5 * MS);
+    assert_string_equal(world_trace(&x), "place 1=ERR_CONFLICT");
+    x.sched.now_us += 20 * S;
+    sched_run(&x.sched, x.sched.now_us);
+    world_run(&x, 1);
+    assert_int_equal(hand_active(&x.w->hand), 0);
+    assert_null(strstr(world_trace(&x), "place"));
+    world_run(&x, 20 * S);
+    assert_int_equal(mem_db_active_orders(x.db, ITEM), 1);
+    world_assert_clean(&x);
+    world_stop(&x);
+    world_deinit(&x);
+}
+
 static void test_new_items_are_seen_within_a_second(void **state)
 {
     struct world x;
@@ -186,6 +234,34 @@ static void test_a_drain_finishes_what_is_in_hand(void **state)
     world_deinit(&x);
 }
 
+/* Nothing is under way and yet the hand is full: what waits for PostgreSQL is given time to come
+ * through, until its leases are over. */
+static void test_a_drain_while_postgresql_is_away(void **state)
+{
+    struct world x;
+    (void)state;
+    open_small(&x);
+    world_start(&x);
+    for (int op = 0; op < MEM_ORDERS_OPS; op++)
+        mem_jobs_fault_all(x.jobs, op, 0, MEM_FAULT_NOT_DONE, 0);
+    for (int i = 0; i < 5; i++)
+        health_saw(x.w, ERR_UNAVAIL);
+    assert_false(health_usable(x.w));
+    for (int user = 1; user <= 10; user++)
+        world_reserve(&x, ITEM, user);
+    world_run(&x, 5 * MS);
+    assert_true(x.w->hand.waiting > 0);
+    assert_int_equal(hand_active(&x.w->hand), 0);
+    world_stop(&x);
+    assert_int_equal(mem_broker_acked(x.broker, ITEM), 0);
+    world_start(&x);
+    world_run(&x, 15 * S);
+    assert_int_equal(mem_db_active_orders(x.db, ITEM), 10);
+    world_assert_clean(&x);
+    world_stop(&x);
+    world_deinit(&x);
+}
+
 static void test_a_cancelled_drain_leaves_the_rest_to_redelivery(void **state)
 {
     struct world x;
@@ -215,8 +291,11 @@ int main(void)
         cmocka_unit_test(test_receive_errors_back_off),
         cmocka_unit_test(test_leases_of_waiting_messages_are_prolonged),
         cmocka_unit_test(test_a_process_that_slept_does_not_place_what_is_not_its_own),
+        cmocka_unit_test(test_a_transaction_ends_a_margin_before_its_lease),
+        cmocka_unit_test(test_a_pause_that_was_slept_through_is_not_followed_by_a_try),
         cmocka_unit_test(test_new_items_are_seen_within_a_second),
         cmocka_unit_test(test_a_drain_finishes_what_is_in_hand),
+        cmocka_unit_test(test_a_drain_while_postgresql_is_away),
         cmocka_unit_test(test_a_cancelled_drain_leaves_the_rest_to_redelivery),
     };
     log_setup("order-worker", "test", LOG_ERROR + 1);

@@ -352,7 +352,8 @@ void world_start_now(struct world *x)
     struct worker *w = calloc(1, sizeof *w);
     char name[32];
     snprintf(name, sizeof name, "life-%d", ++x->lives);
-    x->queue = mem_queue_new(x->broker, name, x->cfg.workers + x->cfg.queue);
+    /* The fake's own bound must not hide the worker's. */
+    x->queue = mem_queue_new(x->broker, name, x->cfg.workers + x->cfg.queue + x->surplus);
     x->jobs = mem_jobs_new(x->db, &x->sched, 3, 16);
     trace_ports(x);
     w->cfg = x->cfg;
