@@ -106,7 +106,7 @@ const struct conf_option settings_table[] = {
 
     {"location.secret_file", CONF_STRING, AT(location.secret_file), "", 0, 500, .help = "secrets of the tokens in Location, one a line, 32 characters at least, the same for seckill-api and query-api; empty: no tokens, a request that was lost is 404"},
 
-    {"redis.url", CONF_STRING, AT(redis.url), "redis://127.0.0.1:6379", 1, 500, .secret = true, .help = "redis://[user:password@]host:port[/db] or unix:///path"},
+    {"redis.url", CONF_STRING, AT(redis.url), "redis://127.0.0.1:6379", 1, 1000, .secret = true, .help = "redis://[user:password@]host[:port][/db], unix:///path, redis+sentinel://[user:password@]host[:port],host[:port]…/master[/db] or redis+cluster://[user:password@]host[:port],host[:port]…"},
     {"redis.dial_timeout", CONF_DURATION, AT(redis.dial_us), "500ms", 10 * MS, 60 * S, .help = "connecting"},
     {"redis.reply_timeout", CONF_DURATION, AT(redis.reply_us), "60ms", 1 * MS, 60 * S, .help = "one command, where no shorter budget applies"},
     {"redis.slot_timeout", CONF_DURATION, AT(redis.slot_us), "30ms", 1 * MS, 60 * S, .help = "waiting for a connection that is not up"},

@@ -265,7 +265,8 @@ class Item:
 
 
 class System:
-    """settings: for all programs ("worker.queue": 16); bin_dir: where they are; redis, pg: settings of the servers; bouncer: of a
+    """settings: for all programs ("worker.queue": 16); bin_dir: where they are; redis, pg: settings of the servers, redis also
+    a server (topologies.py); bouncer: of a
     PgBouncer that the programs find instead of PostgreSQL; queue: a PrivateRocketmq; with make_topics the programs find their
     topic and groups."""
 
@@ -275,7 +276,7 @@ class System:
         self.bin_dir = bin_dir
         self.mq, self._make_topics = queue or default_queue, make_topics
         self.settings = {"drain.endpoints": "0s", **(PATIENT if patient else {}), **self._rocketmq(), **(settings or {})}
-        self.redis = PrivateRedis(**(redis or {}))
+        self.redis = PrivateRedis(**(redis or {})) if redis is None or isinstance(redis, dict) else redis
         # As much is written for commits as in production, but nothing waits for this machine's disk at a checkpoint.
         self.pg = PrivatePostgres(deadlock_timeout="100ms", checkpoint_timeout="1h", **(pg or {}))
         self.bouncer = None if bouncer is None else PrivateBouncer(self.pg, **bouncer)

@@ -1,7 +1,9 @@
-/* The connection itself. Happy path: dial → AUTH, SELECT, TIME → up: calls flow. It fails by: no
- * address, no connect within dial_us, a greeting that is refused, EOF or error, bytes that are not
- * RESP, no reply for stall_us. Each of these closes it; the next is tried after a wait with full
- * jitter. */
+/* The connection itself. Happy path: dial → AUTH, SELECT, TIME → up: calls flow. Behind sentinels
+ * one of them is dialled first, and asked for the master's address; what is found there has to say
+ * that it is one (ROLE), at the start and every stall_us. It fails by: no address, no connect
+ * within dial_us, a greeting that is refused, EOF or error, bytes that are not RESP, no reply for
+ * stall_us, not the master (any more). Each of these closes it; the next is tried after a wait with
+ * full jitter, at the next of the addresses. */
 #include "adapter/redis/internal.h"
 
 #include "base/clock.h"
@@ -19,18 +21,19 @@
 /* Up for so long: the next failure starts a new series of waits. */
 enum { STEADY_US = 1000000, READ_BYTES = 64 << 10, READS_PER_TURN = 4 };
 
-static void dial(struct redis *r);
+static void dial(struct redis_conn *r);
+static void resolve(struct redis_conn *r, const struct redis_address *to);
 
 static void on_dial_timer(struct timer *t)
 {
-    struct redis *r = container_of(t, struct redis, dial_timer);
+    struct redis_conn *r = container_of(t, struct redis_conn, dial_timer);
     if (r->phase == LINK_DOWN)
         dial(r);
     else
         link_fail(r, "not up in time");
 }
 
-static void close_link(struct redis *r)
+static void close_link(struct redis_conn *r)
 {
     sched_clear(loop_sched(r->loop), &r->dial_timer);
     sched_clear(loop_sched(r->loop), &r->stall_timer);
@@ -40,6 +43,7 @@ static void close_link(struct redis *r)
     if (r->fd >= 0)
         close(r->fd);
     r->fd = -1;
+    r->leaving = false;
     reply_reader_deinit(&r->reader);
     bool was_up = r->phase == LINK_UP;
     r->phase = LINK_DOWN;
@@ -47,12 +51,12 @@ static void close_link(struct redis *r)
         metric_gauge_add(r->metrics.active, -1);
 }
 
-void link_stop(struct redis *r)
+void link_stop(struct redis_conn *r)
 {
     close_link(r);
 }
 
-void link_fail(struct redis *r, const char *why)
+void link_fail(struct redis_conn *r, const char *why)
 {
     int64_t now = loop_now_us(r->loop);
     bool was_up = r->phase == LINK_UP;
@@ -64,6 +68,7 @@ void link_fail(struct redis *r, const char *why)
     r->failed_before = true;
     metric_add(r->metrics.reconnects, 1);
     pipeline_lost(r);
+    r->turn++;
     int64_t wait =
         retry_delay_us(&r->rng, r->config.backoff_min_us, r->config.backoff_max_us, r->attempt);
     if (r->attempt < 16)
@@ -75,7 +80,7 @@ void link_fail(struct redis *r, const char *why)
 
 /* --- bytes --- */
 
-void link_write(struct redis *r)
+void link_write(struct redis_conn *r)
 {
     while (r->out_at < r->out.len) {
         ssize_t n = send(r->fd, r->out.ptr + r->out_at, r->out.len - r->out_at, MSG_NOSIGNAL);
@@ -98,7 +103,7 @@ void link_write(struct redis *r)
 }
 
 /* False: the link was given up. */
-static bool take_replies(struct redis *r)
+static bool take_replies(struct redis_conn *r)
 {
     int fd = r->fd;
     for (;;) {
@@ -116,7 +121,7 @@ static bool take_replies(struct redis *r)
     }
 }
 
-static void on_readable(struct redis *r)
+static void on_readable(struct redis_conn *r)
 {
     char buf[READ_BYTES];
     for (int i = 0; i < READS_PER_TURN; i++) {
@@ -139,9 +144,15 @@ static void on_readable(struct redis *r)
     }
 }
 
+static void ask_role(struct redis_conn *r)
+{
+    struct str words[] = {STR("ROLE")};
+    pipeline_words(r, SLOT_ROLE, words, 1);
+}
+
 static void on_stall_timer(struct timer *t)
 {
-    struct redis *r = container_of(t, struct redis, stall_timer);
+    struct redis_conn *r = container_of(t, struct redis_conn, stall_timer);
     int64_t now = loop_now_us(r->loop);
     int64_t since = pipeline_owed(r) ? r->heard_us : now;
     if (now - since >= r->config.stall_us) {
@@ -149,13 +160,28 @@ static void on_stall_timer(struct timer *t)
         return;
     }
     sched_set(loop_sched(r->loop), t, since + r->config.stall_us);
+    if (r->url.topology == REDIS_SENTINEL && !r->on_push) {
+        ask_role(r);
+        link_write(r);
+    }
 }
 
 /* --- greeting --- */
 
-static void greet(struct redis *r)
+static void ask_master(struct redis_conn *r)
+{
+    struct str words[] = {STR("SENTINEL"), STR("GET-MASTER-ADDR-BY-NAME"), str_of(r->url.master)};
+    pipeline_words(r, SLOT_MASTER, words, 3);
+    link_write(r);
+}
+
+static void greet(struct redis_conn *r)
 {
     r->phase = LINK_GREETING;
+    if (r->asking) {
+        ask_master(r);
+        return;
+    }
     struct str auth[3] = {STR("AUTH")};
     int n = 1;
     if (r->url.user[0])
@@ -169,6 +195,8 @@ static void greet(struct redis *r)
         struct str words[] = {STR("SELECT"), {digits, str_from_i64(digits, r->url.db)}};
         pipeline_words(r, SLOT_GREETING, words, 2);
     }
+    if (r->url.topology == REDIS_SENTINEL)
+        ask_role(r);
     struct str words[] = {STR("TIME")};
     pipeline_words(r, SLOT_TIME, words, 1);
     link_write(r);
@@ -185,7 +213,42 @@ static bool time_of(const struct redis_reply *reply, int64_t *us)
     return true;
 }
 
-void link_greeted(struct redis *r, const struct slot *s, const struct redis_reply *reply)
+/* From the sentinel to the master, within the same dial_us. */
+static void take_master(struct redis_conn *r, const struct redis_reply *reply)
+{
+    struct redis_address master;
+    int64_t port;
+    if (reply->type != REDIS_ARRAY || reply->n != 2 ||
+        !str_copy(master.host, sizeof master.host, reply->items[0]->s) ||
+        parse_i64(reply->items[1]->s, 1, 65535, &port)) {
+        link_fail(r, "the sentinel knows no such master");
+        return;
+    }
+    master.port = (int)port;
+    int64_t until = r->dial_timer.at_us;
+    close_link(r);
+    pipeline_lost(r);
+    r->asking = false;
+    sched_set(loop_sched(r->loop), &r->dial_timer, until);
+    resolve(r, &master);
+}
+
+static void take_role(struct redis_conn *r, const struct redis_reply *reply)
+{
+    if (reply->type == REDIS_ARRAY && reply->n && str_eq(reply->items[0]->s, STR("master")))
+        return;
+    if (r->phase == LINK_UP)
+        link_leave(r);
+    else
+        link_fail(r, "not the master");
+}
+
+void link_leave(struct redis_conn *r)
+{
+    r->leaving = true;
+}
+
+void link_greeted(struct redis_conn *r, const struct slot *s, const struct redis_reply *reply)
 {
     if (reply->type == REDIS_ERROR) {
         char why[160];
@@ -193,6 +256,10 @@ void link_greeted(struct redis *r, const struct slot *s, const struct redis_repl
         link_fail(r, why);
         return;
     }
+    if (s->kind == SLOT_MASTER)
+        take_master(r, reply);
+    if (s->kind == SLOT_ROLE)
+        take_role(r, reply);
     if (s->kind != SLOT_TIME)
         return;
     int64_t us;
@@ -219,7 +286,7 @@ void link_greeted(struct redis *r, const struct slot *s, const struct redis_repl
 
 static void on_ready(struct loop_io *io, int what)
 {
-    struct redis *r = container_of(io, struct redis, io);
+    struct redis_conn *r = container_of(io, struct redis_conn, io);
     if (r->phase == LINK_DIALING) {
         int err = 0;
         socklen_t len = sizeof err;
@@ -243,7 +310,7 @@ static void on_ready(struct loop_io *io, int what)
     }
 }
 
-static void connect_to(struct redis *r, const struct sockaddr *addr, socklen_t len)
+static void connect_to(struct redis_conn *r, const struct sockaddr *addr, socklen_t len)
 {
     r->phase = LINK_DIALING;
     if (reply_reader_init(&r->reader)) {
@@ -271,7 +338,7 @@ static void connect_to(struct redis *r, const struct sockaddr *addr, socklen_t l
 
 static void on_resolved(struct loop_resolve *res, int rc)
 {
-    struct redis *r = container_of(res, struct redis, resolve);
+    struct redis_conn *r = container_of(res, struct redis_conn, resolve);
     r->phase = LINK_DIALING;
     if (rc)
         link_fail(r, "no such host");
@@ -279,7 +346,14 @@ static void on_resolved(struct loop_resolve *res, int rc)
         connect_to(r, (const struct sockaddr *)&res->addr, res->addr_len);
 }
 
-static void dial(struct redis *r)
+static void resolve(struct redis_conn *r, const struct redis_address *to)
+{
+    r->phase = LINK_RESOLVING;
+    r->resolve.on_done = on_resolved;
+    loop_resolve_start(r->loop, &r->resolve, to->host, to->port);
+}
+
+static void dial(struct redis_conn *r)
 {
     sched_set(loop_sched(r->loop), &r->dial_timer, clock_mono_us() + r->config.dial_us);
     if (r->url.path[0]) {
@@ -288,12 +362,11 @@ static void dial(struct redis *r)
         connect_to(r, (const struct sockaddr *)&un, sizeof un);
         return;
     }
-    r->phase = LINK_RESOLVING;
-    r->resolve.on_done = on_resolved;
-    loop_resolve_start(r->loop, &r->resolve, r->url.host, r->url.port);
+    r->asking = r->url.topology == REDIS_SENTINEL;
+    resolve(r, &r->url.at[r->turn % (unsigned)r->url.n]);
 }
 
-void link_start(struct redis *r)
+void link_start(struct redis_conn *r)
 {
     r->fd = -1;
     r->dial_timer.on_fire = on_dial_timer;

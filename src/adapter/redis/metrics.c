@@ -12,6 +12,32 @@ static struct metric *of_link(struct metric *(*make)(const char *, const char *,
     return make(name, help, labels);
 }
 
+static struct metric *redirects(const char *link, const char *kind)
+{
+    char labels[64];
+    snprintf(labels, sizeof labels, "link=\"%s\",kind=\"%s\"", link, kind);
+    return metric_counter("seckill_redis_redirects_total",
+                          "Calls that a cluster sent elsewhere (moved, ask), or once too often.",
+                          labels);
+}
+
+static struct metric *maps(const char *link, const char *result)
+{
+    char labels[64];
+    snprintf(labels, sizeof labels, "link=\"%s\",result=\"%s\"", link, result);
+    return metric_counter("seckill_redis_cluster_maps_total", "Questions for a cluster's slots.",
+                          labels);
+}
+
+static void init_cluster_metrics(struct redis_metrics *m)
+{
+    m->redirects_moved = redirects(m->link, "moved");
+    m->redirects_ask = redirects(m->link, "ask");
+    m->redirects_refused = redirects(m->link, "refused");
+    m->maps_ok = maps(m->link, "ok");
+    m->maps_failed = maps(m->link, "error");
+}
+
 void redis_metrics_init(struct redis_metrics *m, const char *link)
 {
     *m = (struct redis_metrics){0};
@@ -31,6 +57,7 @@ void redis_metrics_init(struct redis_metrics *m, const char *link)
                          "Scripts loaded again after NOSCRIPT.");
     m->overload = of_link(metric_counter, m, "seckill_redis_overload_total",
                           "Calls refused because the pipeline was full.");
+    init_cluster_metrics(m);
 }
 
 static struct metric *duration(const char *operation, const char *result)

@@ -1,4 +1,4 @@
-/* The seed's Redis metrics (000 §12.2) and three of our own; registered once per connection. */
+/* The seed's Redis metrics (000 §12.2) and some of our own; registered once per connection. */
 #pragma once
 
 #include "base/metric.h"
@@ -10,6 +10,7 @@ enum { OPERATIONS_MAX = 32 };
 struct redis_metrics {
     char link[32];
     struct metric *pool_wait, *pool_timeouts, *active, *late, *reconnects, *reloads, *overload;
+    struct metric *redirects_moved, *redirects_ask, *redirects_refused, *maps_ok, *maps_failed;
     struct operation {
         const void *key; /* script, or the static name of a plain command */
         struct metric *ok, *refused, *error, *unknown;

@@ -18,7 +18,7 @@ static void finish(struct redis_call *c, int rc, const struct redis_reply *reply
     c->on_reply(c, rc, reply);
 }
 
-static void run_done(struct redis *r)
+static void run_done(struct redis_conn *r)
 {
     struct list now;
     list_init(&now);
@@ -31,13 +31,13 @@ static void run_done(struct redis *r)
 
 static void on_done_task(struct loop_task *t)
 {
-    run_done(container_of(t, struct redis, done_task));
+    run_done(container_of(t, struct redis_conn, done_task));
 }
 
 /* Takes a call off whatever it is on; on_reply comes in a moment. */
 static void done_later(struct redis_call *c, int rc)
 {
-    struct redis *r = c->redis;
+    struct redis_conn *r = c->conn;
     sched_clear(loop_sched(r->loop), &c->timer);
     c->state = CALL_DONE;
     c->rc = rc;
@@ -47,7 +47,7 @@ static void done_later(struct redis_call *c, int rc)
 
 static void give_up(struct redis_call *c, int rc_waiting)
 {
-    struct redis *r = c->redis;
+    struct redis_conn *r = c->conn;
     if (c->state == CALL_WAITING) {
         list_remove(&c->link);
         r->waiting_n--;
@@ -62,7 +62,7 @@ static void give_up(struct redis_call *c, int rc_waiting)
 static void on_deadline(struct timer *t)
 {
     struct redis_call *c = container_of(t, struct redis_call, timer);
-    struct redis *r = c->redis;
+    struct redis_conn *r = c->conn;
     /* No connection within slot_us, though the caller had more time. */
     bool no_slot = loop_now_us(r->loop) < c->deadline_us;
     if (c->state == CALL_WAITING)
@@ -72,7 +72,7 @@ static void on_deadline(struct timer *t)
 
 static void set_timer(struct redis_call *c)
 {
-    struct redis *r = c->redis;
+    struct redis_conn *r = c->conn;
     int64_t at = c->deadline_us;
     if (c->state == CALL_WAITING && r->phase != LINK_UP) {
         /* Not the loop's time: before its first turn, or in a long one, that lies far back. */
@@ -83,17 +83,11 @@ static void set_timer(struct redis_call *c)
     sched_set(loop_sched(r->loop), &c->timer, at);
 }
 
-void redis_send(struct redis *r, struct redis_call *c)
+/* Waits for its turn on r. */
+static void enqueue(struct redis_conn *r, struct redis_call *c)
 {
-    if (c->state != CALL_IDLE)
-        panic("redis_send: the call is on its way already");
-    c->redis = r;
-    c->repairs = 0;
-    c->sent_us = c->received_us = 0;
+    c->conn = r;
     c->seq = 0;
-    c->queued_us = loop_now_us(r->loop);
-    c->timer = (struct timer){.on_fire = on_deadline};
-    list_init(&c->link);
     if (r->closing) {
         done_later(c, ERR_CANCELED);
         return;
@@ -111,13 +105,33 @@ void redis_send(struct redis *r, struct redis_call *c)
         loop_flush_later(r->loop, &r->flush);
 }
 
-void redis_cancel(struct redis *r, struct redis_call *c)
+void pipeline_send(struct redis_conn *r, struct redis_call *c)
 {
-    (void)r;
+    if (c->state != CALL_IDLE)
+        panic("redis_send: the call is on its way already");
+    c->repairs = c->hops = 0;
+    c->asking = false;
+    c->sent_us = c->received_us = 0;
+    c->queued_us = loop_now_us(r->loop);
+    c->timer = (struct timer){.on_fire = on_deadline};
+    list_init(&c->link);
+    enqueue(r, c);
+}
+
+void pipeline_move(struct redis_call *c, struct redis_conn *to, bool asking)
+{
+    c->repairs = 0;
+    c->asking = asking;
+    enqueue(to, c);
+}
+
+void redis_cancel(struct redis *owner, struct redis_call *c)
+{
+    (void)owner;
     give_up(c, ERR_CANCELED); /* DONE and IDLE: nothing to do */
 }
 
-static struct slot *push_slot(struct redis *r, enum slot_kind kind, int64_t now)
+static struct slot *push_slot(struct redis_conn *r, enum slot_kind kind, int64_t now)
 {
     if (pipeline_owed(r) > r->ring_mask)
         panic("redis: more replies owed than slots");
@@ -128,7 +142,7 @@ static struct slot *push_slot(struct redis *r, enum slot_kind kind, int64_t now)
     return s;
 }
 
-void pipeline_words(struct redis *r, enum slot_kind kind, const struct str *words, int n)
+void pipeline_words(struct redis_conn *r, enum slot_kind kind, const struct str *words, int n)
 {
     writer_words(&r->out, words, n);
     if (!r->on_push || kind != SLOT_CALL)
@@ -137,7 +151,7 @@ void pipeline_words(struct redis *r, enum slot_kind kind, const struct str *word
 
 /* At most one SCRIPT LOAD per script and flush of the server's: not when one has been sent since
  * the call was. */
-static void load_again(struct redis *r, const struct redis_call *c, int64_t now)
+static void load_again(struct redis_conn *r, const struct redis_call *c, int64_t now)
 {
     int i = 0;
     while (i < r->loads_n && r->loads[i].script != c->script)
@@ -152,15 +166,20 @@ static void load_again(struct redis *r, const struct redis_call *c, int64_t now)
     writer_words(&r->out, words, 3);
     r->loads[i].script = c->script;
     r->loads[i].seq = r->tail;
-    push_slot(r, SLOT_LOAD, now);
+    push_slot(r, SLOT_ASIDE, now);
     metric_add(r->metrics.reloads, 1);
 }
 
 /* False: it did not fit into memory, and nothing of it is left in `out`. */
-static bool encode(struct redis *r, struct redis_call *c, int64_t now)
+static bool encode(struct redis_conn *r, struct redis_call *c, int64_t now)
 {
     if (c->repairs > 0 && c->repairs <= REPAIRS_MAX && c->script)
         load_again(r, c, now);
+    if (c->asking) {
+        struct str words[] = {STR("ASKING")};
+        writer_words(&r->out, words, 1);
+        push_slot(r, SLOT_ASIDE, now);
+    }
     size_t before = r->out.len;
     writer_call(&r->out, c, c->repairs > REPAIRS_MAX);
     if (r->out.failed) {
@@ -177,12 +196,12 @@ static bool encode(struct redis *r, struct redis_call *c, int64_t now)
 
 static void on_flush(struct loop_flush *f)
 {
-    struct redis *r = container_of(f, struct redis, flush);
-    if (r->phase != LINK_UP)
+    struct redis_conn *r = container_of(f, struct redis_conn, flush);
+    if (r->phase != LINK_UP || r->leaving)
         return;
     int64_t now = clock_mono_us(); /* rule 15 needs the time of the write, not that of the turn */
     while (!list_empty(&r->waiting) && r->out.len - r->out_at < OUT_SOFT_MAX &&
-           pipeline_owed(r) + 2 <= r->ring_mask) {
+           pipeline_owed(r) + 3 <= r->ring_mask) {
         struct redis_call *c = container_of(list_pop_front(&r->waiting), struct redis_call, link);
         r->waiting_n--;
         bool slot_timer = c->timer.at_us != c->deadline_us;
@@ -199,7 +218,7 @@ static void on_flush(struct loop_flush *f)
     link_write(r);
 }
 
-void pipeline_up(struct redis *r)
+void pipeline_up(struct redis_conn *r)
 {
     list_for_each (n, &r->waiting)
         set_timer(container_of(n, struct redis_call, link));
@@ -208,7 +227,7 @@ void pipeline_up(struct redis *r)
 
 /* A command of which not all bytes were taken by the kernel was certainly not executed: it waits
  * again, in its place. */
-void pipeline_lost(struct redis *r)
+void pipeline_lost(struct redis_conn *r)
 {
     struct list again;
     list_init(&again);
@@ -235,7 +254,7 @@ void pipeline_lost(struct redis *r)
     r->written = 0;
 }
 
-static void repair(struct redis *r, struct redis_call *c)
+static void repair(struct redis_conn *r, struct redis_call *c)
 {
     c->repairs++;
     c->state = CALL_WAITING;
@@ -244,12 +263,22 @@ static void repair(struct redis *r, struct redis_call *c)
     loop_flush_later(r->loop, &r->flush);
 }
 
-static void reply_call(struct redis *r, struct redis_call *c, const struct redis_reply *reply)
+/* What an error reply means for more than its call. True: the call is on its way again. */
+static bool go_on(struct redis_conn *r, struct redis_call *c, const struct redis_reply *reply)
 {
     if (c->script && reply_is_noscript(reply)) {
         repair(r, c);
-        return;
+        return true;
     }
+    if (str_starts(reply->s, STR("READONLY "))) /* a replica now: the master is somewhere else */
+        link_leave(r);
+    return r->on_refused && r->on_refused(r, c, reply);
+}
+
+static void reply_call(struct redis_conn *r, struct redis_call *c, const struct redis_reply *reply)
+{
+    if (reply->type == REDIS_ERROR && go_on(r, c, reply))
+        return;
     int rc = reply_rc(reply);
     c->received_us = r->heard_us;
     sched_clear(loop_sched(r->loop), &c->timer);
@@ -257,7 +286,7 @@ static void reply_call(struct redis *r, struct redis_call *c, const struct redis
     finish(c, rc, reply);
 }
 
-void pipeline_reply(struct redis *r, const struct redis_reply *reply)
+void pipeline_reply(struct redis_conn *r, const struct redis_reply *reply)
 {
     if (r->on_push && pipeline_owed(r) == 0) {
         r->on_push(r, reply);
@@ -275,16 +304,20 @@ void pipeline_reply(struct redis *r, const struct redis_reply *reply)
         else
             metric_add(r->metrics.late, 1);
         break;
-    case SLOT_LOAD: /* if it failed, the call that follows meets NOSCRIPT again */
+    case SLOT_ASIDE:
         break;
     case SLOT_GREETING:
+    case SLOT_MASTER:
+    case SLOT_ROLE:
     case SLOT_TIME:
         link_greeted(r, &s, reply);
         break;
     }
+    if (r->leaving && pipeline_owed(r) == 0)
+        link_fail(r, "a replica, not the master any more");
 }
 
-void pipeline_init(struct redis *r)
+void pipeline_init(struct redis_conn *r)
 {
     list_init(&r->waiting);
     list_init(&r->done);
@@ -301,7 +334,7 @@ void pipeline_init(struct redis *r)
     r->ring_mask = slots - 1;
 }
 
-void pipeline_cancel_all(struct redis *r)
+void pipeline_cancel_all(struct redis_conn *r)
 {
     pipeline_lost(r);
     while (!list_empty(&r->waiting))
@@ -310,7 +343,7 @@ void pipeline_cancel_all(struct redis *r)
         run_done(r);
 }
 
-void pipeline_deinit(struct redis *r)
+void pipeline_deinit(struct redis_conn *r)
 {
     loop_defer_cancel(&r->done_task);
     loop_flush_cancel(&r->flush);

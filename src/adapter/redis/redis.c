@@ -1,13 +1,8 @@
-/* The connection as its owner sees it. */
+/* What the owner has: one connection, or a cluster. */
+#include "adapter/redis/cluster.h"
 #include "adapter/redis/internal.h"
 
-#include "base/panic.h"
 #include <stdlib.h>
-
-static int64_t or_default(int64_t v, int64_t fallback)
-{
-    return v > 0 ? v : fallback;
-}
 
 struct redis *redis_new(struct loop *l, const struct redis_config *c)
 {
@@ -17,48 +12,53 @@ struct redis *redis_new(struct loop *l, const struct redis_config *c)
     struct redis *r = calloc(1, sizeof *r);
     if (!r)
         return NULL;
-    r->loop = l;
-    r->url = url;
-    r->config = (struct redis_config){
-        .dial_us = or_default(c->dial_us, 500000),
-        .stall_us = or_default(c->stall_us, 2000000),
-        .backoff_min_us = or_default(c->backoff_min_us, 20000),
-        .backoff_max_us = or_default(c->backoff_max_us, 1000000),
-        .slot_us = or_default(c->slot_us, 30000),
-        .max_pending = c->max_pending > 0 ? c->max_pending : 16384,
-    };
-    redis_metrics_init(&r->metrics, c->metric_link);
-    rng_init(&r->rng);
-    redis_time_init(&r->time);
-    pipeline_init(r);
-    if (!r->ring) {
-        pipeline_deinit(r);
-        free(r);
-        return NULL;
-    }
-    link_start(r);
-    return r;
+    if (url.topology == REDIS_CLUSTER)
+        r->cluster = cluster_new(l, c, &url);
+    else
+        r->conn = conn_new(l, c, &url);
+    if (r->cluster || r->conn)
+        return r;
+    free(r);
+    return NULL;
 }
 
 void redis_free(struct redis *r)
 {
     if (!r)
         return;
-    if (r->reading)
-        panic("redis_free: inside a callback of its own");
-    r->closing = true;
-    link_stop(r);
-    pipeline_cancel_all(r);
-    pipeline_deinit(r);
+    if (r->cluster) {
+        cluster_free(r->cluster);
+    } else {
+        conn_close(r->conn);
+        conn_free(r->conn);
+    }
     free(r);
+}
+
+void redis_send(struct redis *r, struct redis_call *c)
+{
+    if (r->conn)
+        pipeline_send(r->conn, c);
+    else
+        cluster_send(r->cluster, c);
 }
 
 bool redis_ready(const struct redis *r)
 {
-    return r->phase == LINK_UP;
+    return r->conn ? r->conn->phase == LINK_UP : cluster_ready(r->cluster);
 }
 
-struct redis_time *redis_clock(struct redis *r)
+int redis_servers(const struct redis *r)
 {
-    return &r->time;
+    return r->conn ? 1 : cluster_masters(r->cluster);
+}
+
+bool redis_is_cluster(const struct redis *r)
+{
+    return r->cluster != NULL;
+}
+
+struct redis_time *redis_clock(const struct redis_call *c)
+{
+    return &c->conn->time;
 }

@@ -1,7 +1,10 @@
-/* One pipelined Redis connection of one loop: one write per turn, replies matched in order,
- * deadlines per call without cost to the connection (a late reply meets a tombstone), reconnect
- * with jittered backoff, NOSCRIPT repaired in place. hiredis only reads and formats RESP; replies
- * live in an arena until on_reply returns: no allocation per reply. */
+/* Redis for one loop: one pipelined connection to each server that is written to. One write per
+ * turn, replies matched in order, deadlines per call without cost to the connection (a late reply
+ * meets a tombstone), reconnect with jittered backoff, NOSCRIPT repaired in place. hiredis only
+ * reads and formats RESP; replies live in an arena until on_reply returns: no allocation per reply.
+ *
+ * The server is one that stands alone, the master that sentinels name, or each master of a cluster
+ * (docs/decisions/0018): then a call goes by its key's slot, and MOVED and ASK are followed. */
 #pragma once
 
 #include "base/err.h"
@@ -14,8 +17,7 @@ struct redis;
 
 /* What is 0 takes the default. The struct and its strings are borrowed for the call only. */
 struct redis_config {
-    /* "unix:///path/redis.sock", "redis://[user:password@]host:port[/db]" */
-    const char *url;
+    const char *url;                        /* url.h */
     int64_t dial_us;                        /* connecting and greeting: 500 ms */
     int64_t stall_us;                       /* calls waiting, no reply at all for so long: 2 s */
     int64_t backoff_min_us, backoff_max_us; /* 20 ms, 1 s */
@@ -53,7 +55,11 @@ struct redis_call {
     const struct redis_script *script; /* NULL: a plain command, its name is the first redis_put */
     const char *name; /* plain command: its metrics' label, a static string; NULL: "command" */
     int keys;         /* script: number of keys */
-    int args;         /* how many redis_put calls on_encode makes */
+    /* Plain command: which of its words is a key; 0: none. A cluster looks no further for its
+     * server; without, any may answer, or `server` does. */
+    int key_at;
+    int server; /* of redis_servers, from 1; 0: that of the key */
+    int args;   /* how many redis_put calls on_encode makes */
     void (*on_encode)(struct redis_call *c, struct redis_writer *w);
     /* Exactly once, never inside redis_send; the call may be sent again from inside. rc 0: reply
      * (valid during the call). REDIS_ERROR that mean "not done" – OOM MISCONF READONLY LOADING BUSY
@@ -65,12 +71,13 @@ struct redis_call {
     int64_t sent_us;     /* monotonic: when it was last encoded, just before the write */
     int64_t received_us; /* monotonic: when its reply was read */
     /* internal */
-    struct redis *redis;
+    struct redis_conn *conn;
     struct timer timer;
     int64_t queued_us;
     uint64_t seq;
     int rc;
-    uint8_t state, repairs;
+    uint8_t state, repairs, hops;
+    bool asking;
 };
 
 /* Connects in the background. NULL: the URL is wrong, or no memory. */
@@ -78,17 +85,24 @@ struct redis *redis_new(struct loop *l, const struct redis_config *c);
 /* Calls waiting complete with ERR_CANCELED or ERR_UNCERTAIN first, inside this call; what they send
  * then is cancelled too. Not from inside an on_reply. */
 void redis_free(struct redis *r);
+/* Of a cluster: at first when every master is connected, later as long as one is. */
 bool redis_ready(const struct redis *r);
+/* How many servers are written to: 1, or the masters that a cluster is known to have (0: not yet).
+ */
+int redis_servers(const struct redis *r);
+bool redis_is_cluster(const struct redis *r);
 /* Waits for a connection that is not up only until the call's deadline (ERR_DEADLINE) or slot_us
  * (ERR_UNAVAIL), whichever is first. */
 void redis_send(struct redis *r, struct redis_call *c);
 /* Its on_reply comes, deferred: ERR_CANCELED, or ERR_UNCERTAIN if it was sent. Harmless on a call
  * that is not on its way. */
 void redis_cancel(struct redis *r, struct redis_call *c);
-/* Rule 15; started anew with each connection. Callers give it the TIME of their answers. */
-struct redis_time *redis_clock(struct redis *r);
+/* Rule 15: the clock of the server that the call is being written to, or was answered by; started
+ * anew with each connection. Callers give it the TIME of their answers. */
+struct redis_time *redis_clock(const struct redis_call *c);
 
-/* A connection in subscriber mode, on the same machinery: messages of one channel. */
+/* A connection in subscriber mode, on the same machinery: messages of one channel. Of a cluster: to
+ * any of its servers, which tell one another what is published. */
 struct redis_subscription {
     void (*on_message)(struct redis_subscription *s, struct str payload);
     void (*on_link)(struct redis_subscription *s, bool up);

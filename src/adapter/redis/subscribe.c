@@ -7,14 +7,14 @@
 #include <stdlib.h>
 
 struct subscriber {
-    struct redis *redis;
+    struct redis_conn *conn;
     struct redis_subscription *owner;
     char channel[128];
     struct timer ping_timer;
     bool up;
 };
 
-static void say(struct redis *r, const struct str *words, int n)
+static void say(struct redis_conn *r, const struct str *words, int n)
 {
     pipeline_words(r, SLOT_CALL, words, n);
     link_write(r);
@@ -23,7 +23,7 @@ static void say(struct redis *r, const struct str *words, int n)
 static void on_ping_timer(struct timer *t)
 {
     struct subscriber *s = container_of(t, struct subscriber, ping_timer);
-    struct redis *r = s->redis;
+    struct redis_conn *r = s->conn;
     int64_t now = loop_now_us(r->loop);
     sched_set_in(loop_sched(r->loop), t, r->config.stall_us / 2);
     if (now - r->heard_us >= r->config.stall_us) {
@@ -34,7 +34,7 @@ static void on_ping_timer(struct timer *t)
     say(r, words, 1);
 }
 
-static void on_push(struct redis *r, const struct redis_reply *reply)
+static void on_push(struct redis_conn *r, const struct redis_reply *reply)
 {
     struct subscriber *s = r->owner;
     if (reply->type == REDIS_ERROR) {
@@ -54,7 +54,7 @@ static void on_push(struct redis *r, const struct redis_reply *reply)
     }
 }
 
-static void on_link(struct redis *r, bool up)
+static void on_link(struct redis_conn *r, bool up)
 {
     struct subscriber *s = r->owner;
     struct sched *sched = loop_sched(r->loop);
@@ -74,21 +74,24 @@ static void on_link(struct redis *r, bool up)
 int redis_subscribe(struct loop *l, const struct redis_config *c, const char *channel,
                     struct redis_subscription *sub)
 {
+    struct redis_url url;
+    if (!c->url || redis_url_parse(c->url, &url))
+        return ERR_INVALID;
     struct subscriber *s = calloc(1, sizeof *s);
     if (!s || !str_copy(s->channel, sizeof s->channel, str_of(channel))) {
         free(s);
         return ERR_INVALID;
     }
-    s->redis = redis_new(l, c);
-    if (!s->redis) {
+    s->conn = conn_new(l, c, &url);
+    if (!s->conn) {
         free(s);
         return ERR_INVALID;
     }
     s->owner = sub;
     s->ping_timer.on_fire = on_ping_timer;
-    s->redis->owner = s;
-    s->redis->on_push = on_push;
-    s->redis->on_link = on_link;
+    s->conn->owner = s;
+    s->conn->on_push = on_push;
+    s->conn->on_link = on_link;
     sub->impl = s;
     return 0;
 }
@@ -99,7 +102,8 @@ void redis_unsubscribe(struct redis_subscription *sub)
     if (!s)
         return;
     sub->impl = NULL;
-    sched_clear(loop_sched(s->redis->loop), &s->ping_timer);
-    redis_free(s->redis);
+    sched_clear(loop_sched(s->conn->loop), &s->ping_timer);
+    conn_close(s->conn);
+    conn_free(s->conn);
     free(s);
 }

@@ -1,5 +1,6 @@
 #include "adapter/redis/writer.h"
 
+#include "adapter/redis/slot.h"
 #include "base/panic.h"
 #include "core/sha1.h"
 
@@ -32,7 +33,10 @@ static void add_word(struct strbuf *out, struct str s)
 void redis_put(struct redis_writer *w, struct str arg)
 {
     w->left--;
-    add_word(w->out, arg);
+    if (w->out)
+        add_word(w->out, arg);
+    else if (w->slot_in-- == 0)
+        w->slot = redis_slot(arg);
 }
 
 void redis_put_i64(struct redis_writer *w, int64_t arg)
@@ -62,6 +66,15 @@ void writer_call(struct strbuf *out, struct redis_call *c, bool whole)
     if (w.left != 0)
         panic("redis: a call of %s wrote %d words instead of %d",
               c->script ? c->script->name : "a command", c->args - w.left, c->args);
+}
+
+int writer_slot(struct redis_call *c)
+{
+    if (c->script ? c->keys == 0 : c->key_at == 0)
+        return -1;
+    struct redis_writer w = {.left = c->args, .slot_in = c->script ? 0 : c->key_at, .slot = -1};
+    c->on_encode(c, &w);
+    return w.slot;
 }
 
 void redis_script_init(struct redis_script *s)

@@ -4,9 +4,14 @@
 #include "adapter/redis/redis.h"
 
 struct redis_writer {
-    struct strbuf *out;
-    int left; /* redis_put calls still to come */
+    struct strbuf *out; /* NULL: nothing is written, one word is looked for */
+    int left;           /* redis_put calls still to come */
+    int slot_in;        /* that many before the word that is looked for */
+    int slot;           /* the word's */
 };
+
+/* The cluster's slot of the call's key; -1: it has none. */
+int writer_slot(struct redis_call *c);
 
 /* Appends one call, EVALSHA or (whole) EVAL for a script; out->failed tells whether it did not fit.
  */

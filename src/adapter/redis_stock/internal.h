@@ -60,7 +60,7 @@ struct stock_call *stock_begin(struct redis_stock *st, struct op *op, struct op_
 void stock_run(struct stock_call *c, enum stock_script script, int keys, int args,
                void (*on_encode)(struct redis_call *, struct redis_writer *),
                void (*on_reply)(struct redis_call *, int, const struct redis_reply *));
-/* Sends it as a plain command. */
+/* Sends it as a plain command, whose first word after its name is its key. */
 void stock_run_command(struct stock_call *c, const char *name, int args,
                        void (*on_encode)(struct redis_call *, struct redis_writer *),
                        void (*on_reply)(struct redis_call *, int, const struct redis_reply *));

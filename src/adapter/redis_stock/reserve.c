@@ -9,11 +9,11 @@ enum { STAGE_FIRST, STAGE_AGAIN };
 #define MS_MIN INT64_C(1000000000000)
 #define MS_MAX INT64_C(9999999999999)
 
-static void put_deadline(struct redis_writer *w, struct redis *redis, int64_t give_up_us)
+static void put_deadline(struct redis_writer *w, const struct redis_call *c, int64_t give_up_us)
 {
     /* Further away than any budget: none (and the sum below must not overflow). */
     int64_t far = INT64_MAX / 4,
-            ms = give_up_us < far ? redis_time_ms(redis_clock(redis), give_up_us) : 0;
+            ms = give_up_us < far ? redis_time_ms(redis_clock(c), give_up_us) : 0;
     if (ms < MS_MIN || ms > MS_MAX)
         redis_put(w, STR("0"));
     else
@@ -36,7 +36,7 @@ static void on_encode(struct redis_call *c, struct redis_writer *w)
     keys_put_uuid(w, &r->reservation_id);
     redis_put_i64(w, r->order_id);
     keys_put_uuid(w, &r->message_id);
-    put_deadline(w, st->redis, r->give_up_us);
+    put_deadline(w, c, r->give_up_us);
     if (!st->stream_queue)
         return;
     struct event e = {

@@ -88,6 +88,7 @@ void stock_run_command(struct stock_call *c, const char *name, int args,
 {
     c->call.script = NULL;
     c->call.name = name;
+    c->call.key_at = 1;
     run(c, 0, args, on_encode, on_reply);
 }
 
@@ -96,8 +97,7 @@ int stock_answer(struct stock_call *c, int rc, const struct redis_reply *reply, 
     if (rc == 0)
         rc = line_parse(reply, a);
     if (rc == 0)
-        redis_time_sample(redis_clock(c->st->redis), a->time_us, c->call.sent_us,
-                          c->call.received_us);
+        redis_time_sample(redis_clock(&c->call), a->time_us, c->call.sent_us, c->call.received_us);
     return rc;
 }
 
@@ -157,7 +157,8 @@ struct stock *redis_stock_new(struct loop *l, const struct redis_stock_config *c
     if (!st || !st->redis) {
         free(st);
         snprintf(err, err_cap,
-                 "not a Redis URL: redis://[user:password@]host:port[/db] or unix:///path");
+                 "not a Redis URL: redis://[user:password@]host:port[/db], unix:///path, "
+                 "redis+sentinel://host,…/master[/db] or redis+cluster://host:port,…");
         return NULL;
     }
     st->stock.ops = &ops;

@@ -251,7 +251,7 @@ static void sends_again(struct test_call *t)
 {
     if (t->ends == 1) {
         t->call.deadline_us = in(SECONDS);
-        redis_send(t->call.redis, &t->call);
+        redis_send(r, &t->call);
     }
 }
 
@@ -289,7 +289,6 @@ static void error_replies_are_told_apart(void **state)
         {"-MISCONF cannot persist\r\n", ERR_UNAVAIL},
         {"-BUSY a script runs\r\n", ERR_UNAVAIL},
         {"-OOM command not allowed\r\n", ERR_UNAVAIL},
-        {"-READONLY replica\r\n", ERR_UNAVAIL},
         {"-NOREPLICAS\r\n", ERR_INTERNAL}, /* not a word of Redis's: no space */
         {"-NOREPLICAS not enough\r\n", ERR_UNAVAIL},
         {"-TRYAGAIN migrating\r\n", ERR_UNAVAIL},
@@ -313,6 +312,33 @@ static void error_replies_are_told_apart(void **state)
         assert_int_equal(t.rc, table[i].rc);
     }
     assert_int_equal(fake.accepted, 1);
+    stop();
+}
+
+/* What it can still answer it answers; then the master is looked for. */
+static void a_replica_is_left(void **state)
+{
+    (void)state;
+    start((struct redis_config){0});
+    fake.on_command = silent;
+    struct test_call first, second, later;
+    CALL(&first, in(5 * SECONDS), "SET", "x", "1");
+    CALL(&second, in(5 * SECONDS), "GET", "x");
+    CALL(&later, in(5 * SECONDS), "GET", "x");
+    redis_send(r, &first.call);
+    redis_send(r, &second.call);
+    UNTIL(loop, fake.commands == 2);
+    fake_say(conn(), "-READONLY You can't write against a read only replica.\r\n");
+    UNTIL(loop, first.ends);
+    assert_int_equal(first.rc, ERR_UNAVAIL);
+    redis_send(r, &later.call);
+    fake_say(conn(), "$1\r\n0\r\n");
+    UNTIL(loop, second.ends);
+    assert_int_equal(second.rc, 0);
+    fake.on_command = NULL;
+    UNTIL(loop, later.ends);
+    assert_int_equal(later.rc, 0);
+    assert_int_equal(fake.accepted, 2);
     stop();
 }
 
@@ -399,6 +425,7 @@ int main(void)
         cmocka_unit_test(bounds_are_refused),
         cmocka_unit_test(freeing_completes_what_waits),
         cmocka_unit_test(error_replies_are_told_apart),
+        cmocka_unit_test(a_replica_is_left),
         cmocka_unit_test(repairs_are_bounded),
         cmocka_unit_test(a_slow_greeting_is_given_up),
     };

@@ -2,6 +2,8 @@
  * cancellation. */
 #include "redis_test.h"
 
+#include "adapter/redis/internal.h"
+
 #include "base/clock.h"
 #include "base/metric.h"
 #include "support/private_redis.h"
@@ -50,7 +52,7 @@ static void replies_come_in_order_and_in_type(void **state)
     assert_int_equal(wrong.rc, ERR_INTERNAL);
     assert_int_equal(wrong.type, REDIS_ERROR);
     assert_true(redis_ready(r));
-    assert_true(redis_clock(r)->known); /* rule 15: a new connection asks TIME first */
+    assert_true(r->conn->time.known); /* rule 15: a new connection asks TIME first */
     redis_free(r);
 }
 
@@ -86,6 +88,8 @@ static void noscript_is_repaired_in_place(void **state)
 static int errors, answered;
 static bool stop_load;
 
+static struct redis *under_load;
+
 static void again(struct test_call *t)
 {
     answered++;
@@ -94,13 +98,13 @@ static void again(struct test_call *t)
     if (stop_load)
         return;
     t->call.deadline_us = in(5 * SECONDS);
-    redis_send(t->call.redis, &t->call);
+    redis_send(under_load, &t->call);
 }
 
 static void flushes_under_load_reach_nobody(void **state)
 {
     (void)state;
-    struct redis *r = connect_to(server.url);
+    struct redis *r = under_load = connect_to(server.url);
     private_redis_text(&server, "DEL loaded");
     static struct test_call calls[64];
     errors = answered = 0;
@@ -290,7 +294,16 @@ static void bad_urls_are_refused(void **state)
                          "redis://user@h",
                          "unix://",
                          "unix://relative",
-                         "redis://:%zz@h"};
+                         "redis://:%zz@h",
+                         "redis://h,i",
+                         "redis+sentinel://h",
+                         "redis+sentinel://h/",
+                         "redis+sentinel://h,/m",
+                         "redis+sentinel://h/m/x",
+                         "redis+cluster://",
+                         "redis+cluster://h,,i",
+                         "redis+cluster://h/1",
+                         "redis+cluster://1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_null(redis_new(loop, &(struct redis_config){.url = bad[i]}));
 }

@@ -2,6 +2,7 @@
  * restart. */
 #include "stock_test.h"
 
+#include "adapter/redis/internal.h"
 #include "adapter/redis_stock/internal.h"
 #include "base/clock.h"
 
@@ -12,7 +13,7 @@ static uint64_t said(int code)
 
 static struct redis_time *clock_of(void)
 {
-    return redis_clock(stock_self(stock)->redis);
+    return &stock_self(stock)->redis->conn->time;
 }
 
 /* Rule 15: the estimate is wrong, Redis says "too late", its own TIME corrects it, once more with
