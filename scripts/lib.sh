@@ -59,13 +59,13 @@ install_packages() {
     }
 }
 
-# build PRESET: configures once, builds; one build at a time per preset.
+# build PRESET [TARGET…]: configures once, builds; one build at a time per preset.
 build() {
     mkdir -p "$ROOT/build"
     (
         flock 9
         cd "$ROOT" || exit 1
-        if ! { cmake --preset "$1" && cmake --build --preset "$1"; } >"build/$1.log" 2>&1; then
+        if ! { cmake --preset "$1" && cmake --build --preset "$1" ${2:+--target "${@:2}"}; } >"build/$1.log" 2>&1; then
             tail -n 40 "build/$1.log" >&2
             die "building $1 failed (build/$1.log)"
         fi

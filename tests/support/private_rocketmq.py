@@ -5,7 +5,7 @@ cores 6 s or more: share one in a suite, and let each test have its own topics a
         mq.topic("t1"), mq.group("g1:3")
         mq.kill(), mq.again()            # the broker, with what it had confirmed
 
-Only one runs at a time under CTest: tests that use it have the RESOURCE_LOCK rocketmq.
+At most two run at a time under CTest: tests that use it have the RESOURCE_LOCK rocketmq, or rocketmq_parts.
 """
 import json
 import os
