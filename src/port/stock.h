@@ -261,6 +261,83 @@ struct stock_probe {
     struct op_space space;
 };
 
+/* --- Reconciliation (rule 40) --- */
+
+/* inspect: as item, and whether its keys are what they must be. rc 0 sound; 1 it is not there, or
+ * half of it; 2 broken: it is not OPEN from now on, alone --- */
+struct stock_inspect {
+    struct op op;
+    struct item item;
+    struct stock_item_info info; /* out: 0 */
+    char broken[16];             /* out: 2: the key that is not right, zero-terminated */
+    bool paused;                 /* out: 2: it was OPEN until now */
+    struct op_space space;
+};
+
+/* holders: buyers with what their entries say, in steps; rc 0: a page, cursor "0" = the last one.
+ * An entry that is there all the while comes at least once, maybe twice --- */
+#define STOCK_HOLDERS_PAGE 1024
+struct stock_holder {
+    int64_t user_id, order_id;
+    struct uuid request_id, reservation_id;
+};
+struct stock_holders {
+    struct op op;
+    struct item item;
+    char cursor[24];           /* in/out; starts as "0" */
+    struct stock_holder *rows; /* out: into the caller's array of STOCK_HOLDERS_PAGE */
+    int n, unreadable;         /* out: entries that say something else are only counted */
+    struct op_space space;
+};
+
+/* held: what the store has of up to STOCK_HELD_MAX requests, at one moment. rc 0 --- */
+#define STOCK_HELD_MAX 128
+struct stock_held_row {
+    int64_t user_id;
+    struct uuid request_id;
+    /* out */
+    enum stock_row result;
+    struct reservation record; /* if GOOD */
+    bool pending, has_entry;   /* among the pending; the user has a buyers entry: */
+    struct stock_holder entry; /* that one; nil ids where it cannot be read */
+};
+struct stock_held {
+    struct op op;
+    struct item item;
+    struct stock_held_row *rows; /* borrowed until on_done */
+    int n;
+    struct item_version version; /* out */
+    struct op_space space;
+};
+
+/* mend: buyers and pending agree with this reservation's record afterwards; the stock is not
+ * touched. rc 0 mended; 1 nothing to mend --- */
+struct stock_mend {
+    struct op op;
+    struct item item;
+    int64_t user_id;
+    struct uuid request_id, reservation_id;
+    struct op_space space;
+};
+
+/* lower: takes free units away until free + held <= total. rc 0; 1 no such item --- */
+struct stock_lower {
+    struct op op;
+    struct item item;
+    int64_t taken; /* out */
+    struct op_space space;
+};
+
+/* set_total: mid-sale. rc 0 it is so; 1 no such item; 2 fewer are free than it shrinks by; 3 it is
+ * not `seen` any more --- */
+struct stock_set_total {
+    struct op op;
+    struct item item;
+    int64_t seen, to;
+    int64_t total, free; /* out: as they are now; rc 0, 2, 3 */
+    struct op_space space;
+};
+
 struct stock;
 struct stock_ops {
     void (*reserve)(struct stock *, struct stock_reserve *);
@@ -282,6 +359,12 @@ struct stock_ops {
     void (*report)(struct stock *, struct stock_report *);
     void (*slot_lease)(struct stock *, struct stock_slot_lease *);
     void (*probe)(struct stock *, struct stock_probe *);
+    void (*inspect)(struct stock *, struct stock_inspect *);
+    void (*holders)(struct stock *, struct stock_holders *);
+    void (*held)(struct stock *, struct stock_held *);
+    void (*mend)(struct stock *, struct stock_mend *);
+    void (*lower)(struct stock *, struct stock_lower *);
+    void (*set_total)(struct stock *, struct stock_set_total *);
     /* Asks that an operation end: not yet written → ERR_CANCELED; written → its answer, or
      * ERR_UNCERTAIN at once. */
     void (*cancel)(struct stock *, struct op *);

@@ -105,7 +105,7 @@ static void stock_faults(void **state)
         assert_int_equal(x.done, 1);
         assert_true(mem_stock_info(s, item, &info));
         assert_int_equal(info.free, table[i].done ? 3 : 4);
-        assert_int_equal(info.free + mem_stock_held(s, item), 5);
+        assert_int_equal(info.free + mem_stock_units_held(s, item), 5);
         assert_int_equal(mem_stock_faults(s)->calls[MEM_STOCK_RESERVE], 2);
         mem_stock_free(s);
     }

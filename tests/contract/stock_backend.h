@@ -17,3 +17,9 @@ struct item backend_item(void); /* one nobody used yet: nothing of it is there *
 bool backend_reported(struct item item);
 /* As a rebuild does it; reservations keep theirs. */
 void backend_set_epoch(struct item item, int64_t epoch);
+/* Somebody's hand: free units come or go, a buyers entry goes or comes, a reservation does not wait
+ * any more. */
+void backend_add_free(struct item item, int64_t by);
+void backend_remove_buyer(struct item item, int64_t user);
+void backend_put_buyer(struct item item, const struct reservation *r);
+void backend_forget_pending(struct item item, const struct reservation *r);

@@ -53,3 +53,23 @@ void backend_set_epoch(struct item item, int64_t epoch)
 {
     mem_stock_set_epoch(stock, item, epoch);
 }
+
+void backend_add_free(struct item item, int64_t by)
+{
+    mem_stock_add_free(stock, item, by);
+}
+
+void backend_remove_buyer(struct item item, int64_t user)
+{
+    mem_stock_remove_buyer(stock, item, user);
+}
+
+void backend_put_buyer(struct item item, const struct reservation *r)
+{
+    mem_stock_put_buyer(stock, item, r);
+}
+
+void backend_forget_pending(struct item item, const struct reservation *r)
+{
+    mem_stock_forget_pending(stock, item, r->user_id);
+}

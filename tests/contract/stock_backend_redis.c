@@ -2,6 +2,7 @@
 #include "base/panic.h"
 #include "stock_backend.h"
 #include "support/private_redis.h"
+#include <stdio.h>
 #include <stdlib.h>
 
 static struct private_redis redis;
@@ -95,4 +96,43 @@ void backend_set_epoch(struct item item, int64_t epoch)
     freeReplyObject(private_redis_command(&redis, "HSET sec:{%lld:%lld}:meta epoch %lld",
                                           (long long)item.activity_id, (long long)item.sku_id,
                                           (long long)epoch));
+}
+
+#define KEY "sec:{%lld:%lld}:"
+#define OF(item) (long long)(item).activity_id, (long long)(item).sku_id
+
+static struct str text_of(const struct uuid *u, char *dst)
+{
+    uuid_format(u, dst);
+    return (struct str){dst, UUID_TEXT};
+}
+
+void backend_add_free(struct item item, int64_t by)
+{
+    freeReplyObject(
+        private_redis_command(&redis, "INCRBY " KEY "stock %lld", OF(item), (long long)by));
+}
+
+void backend_remove_buyer(struct item item, int64_t user)
+{
+    freeReplyObject(
+        private_redis_command(&redis, "HDEL " KEY "buyers %lld", OF(item), (long long)user));
+}
+
+void backend_put_buyer(struct item item, const struct reservation *r)
+{
+    char entry[128], a[UUID_TEXT], b[UUID_TEXT];
+    struct str reservation = text_of(&r->reservation_id, a), request = text_of(&r->request_id, b);
+    snprintf(entry, sizeof entry, STR_FMT " %lld " STR_FMT, STR_ARG(reservation),
+             (long long)r->order_id, STR_ARG(request));
+    freeReplyObject(private_redis_command(&redis, "HSET " KEY "buyers %lld %s", OF(item),
+                                          (long long)r->user_id, entry));
+}
+
+void backend_forget_pending(struct item item, const struct reservation *r)
+{
+    char a[UUID_TEXT];
+    text_of(&r->request_id, a);
+    freeReplyObject(private_redis_command(&redis, "ZREM " KEY "pending %lld:%b", OF(item),
+                                          (long long)r->user_id, a, (size_t)UUID_TEXT));
 }

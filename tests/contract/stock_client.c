@@ -300,3 +300,68 @@ void client_rest(int64_t us)
     const bool never = false;
     backend_run(&never, us);
 }
+
+/* --- reconciliation --- */
+
+int client_inspect(struct item item, struct stock_inspect *o)
+{
+    *o = (struct stock_inspect){.item = item};
+    RUN(inspect, o);
+}
+
+int client_holders(struct item item, struct stock_holder *rows, int max)
+{
+    static struct stock_holder page[STOCK_HOLDERS_PAGE];
+    struct stock_holders h = {.item = item, .cursor = "0", .rows = page};
+    int total = 0;
+    do {
+        h.op = begin();
+        backend_stock()->ops->holders(backend_stock(), &h);
+        int rc = end();
+        if (rc < 0)
+            return rc;
+        assert_int_equal(h.unreadable, 0);
+        for (int i = 0; i < h.n; i++) {
+            int at = 0;
+            while (at < total && rows[at].user_id != page[i].user_id)
+                at++;
+            assert_true(at < max);
+            rows[at] = page[i];
+            total += at == total;
+        }
+    } while (strcmp(h.cursor, "0") != 0);
+    return total;
+}
+
+int client_held(struct item item, struct stock_held_row *rows, int n, struct item_version *v)
+{
+    struct stock_held h = {.op = begin(), .item = item, .rows = rows, .n = n};
+    backend_stock()->ops->held(backend_stock(), &h);
+    int rc = end();
+    *v = h.version;
+    return rc;
+}
+
+int client_mend(struct item item, int64_t user, int64_t request, int64_t n)
+{
+    struct stock_mend m = {.item = item,
+                           .user_id = user,
+                           .request_id = REQUEST(request),
+                           .reservation_id = RESERVATION(n)};
+    RUN(mend, &m);
+}
+
+int client_lower(struct item item, int64_t *taken)
+{
+    struct stock_lower l = {.op = begin(), .item = item};
+    backend_stock()->ops->lower(backend_stock(), &l);
+    int rc = end();
+    *taken = l.taken;
+    return rc;
+}
+
+int client_set_total(struct item item, int64_t seen, int64_t to, struct stock_set_total *o)
+{
+    *o = (struct stock_set_total){.item = item, .seen = seen, .to = to};
+    RUN(set_total, o);
+}

@@ -53,4 +53,11 @@ int client_report(struct item item);
 int client_buyers(struct item item, int64_t *users, int max); /* all pages; how many, or an error */
 int client_slot(int slot, const char *nonce, int64_t highest_ms, int64_t ttl_ms, int64_t *floor_ms);
 int client_probe(void);
+int client_inspect(struct item item, struct stock_inspect *o);
+/* All pages, each user once; how many. */
+int client_holders(struct item item, struct stock_holder *rows, int max);
+int client_held(struct item item, struct stock_held_row *rows, int n, struct item_version *v);
+int client_mend(struct item item, int64_t user, int64_t request, int64_t n);
+int client_lower(struct item item, int64_t *taken);
+int client_set_total(struct item item, int64_t seen, int64_t to, struct stock_set_total *o);
 void client_rest(int64_t us);

@@ -261,7 +261,7 @@ static void pending_in_order(void **state)
 static void warm_and_control(void **state)
 {
     (void)state;
-    struct item item = backend_item(), list[64];
+    struct item item = backend_item(), list[256];
     struct stock_item_get g;
     int n = 0, found = 0;
     assert_int_equal(client_item(item, &g), 1);
@@ -287,7 +287,7 @@ static void warm_and_control(void **state)
     /* Closed, what is under way is settled all the same. */
     assert_int_equal(client_settle_one(item, client_row(7, 1, 100, SUCCEEDED, false)),
                      STOCK_SETTLED);
-    assert_int_equal(client_items(list, 64, &n), 0);
+    assert_int_equal(client_items(list, 256, &n), 0);
     for (int i = 0; i < n; i++)
         found += item_eq(list[i], item);
     assert_int_equal(found, 1);
@@ -435,6 +435,11 @@ int main(void)
         T(reports),
         T(slots),
         T(cancel_is_told),
+        T(inspect_tells_what_item_tells),
+        T(holders_and_what_is_held),
+        T(mend_follows_the_record),
+        T(lower_takes_only_what_is_too_many),
+        T(total_up_and_down),
     };
     int failed = 0;
     for (int i = 0; i < 2; i++) {

@@ -75,3 +75,10 @@ void the_same_keys_earlier_order(void **state);
 void another_epoch(void **state);
 void unknown_reservations(void **state);
 void many_rows_at_once(void **state);
+
+/* stock_contract_reconcile.c */
+void inspect_tells_what_item_tells(void **state);
+void holders_and_what_is_held(void **state);
+void mend_follows_the_record(void **state);
+void lower_takes_only_what_is_too_many(void **state);
+void total_up_and_down(void **state);

@@ -165,6 +165,27 @@ class Sale:
     def slot(self, nonce, highest, ttl, number=7):
         return self.run("slot", [f"sec:slot:{{{number}}}"], [nonce, highest, ttl])
 
+    def inspect(self):
+        return self.run("inspect", self.keys("meta", "stock", "buyers", "pending"), [self.item])
+
+    def held(self, *buyers):
+        """A line per buyer: (pending, entry's words, record)."""
+        text = self.r.evalsha(self.shas["held"], 3 + len(buyers), *self.keys("meta", "buyers", "pending"),
+                              *[self.record_key(b) for b in buyers])
+        head, *lines = text.split("\n")
+        assert Answer(head).code == 0
+        split = [x.split(" ", 4) for x in lines]
+        return [(p, " ".join((a, b, c)), rest) for p, a, b, c, rest in split]
+
+    def mend(self, b):
+        return self.run("mend", self.keys("meta", "buyers", "pending") + [self.record_key(b)], [self.item, b.reservation])
+
+    def lower(self):
+        return self.run("lower", self.keys("meta", "stock", "buyers"), [self.item])
+
+    def total(self, seen, to):
+        return self.run("total", self.keys("meta", "stock"), [self.item, seen, to])
+
     # --- looking ---
 
     def record(self, b):

@@ -32,28 +32,34 @@ def calls(sale):
     return {
         "claim": ([sale.key("meta"), record], [b.reservation]),
         "control": (sale.keys("meta"), [sale.item, "PAUSED"]),
+        "held": (sale.keys("meta", "buyers", "pending") + [record], []),
+        "inspect": (item, [sale.item]),
         "item": (item, []),
         "listed": (["sec:items"], [sale.item]),
+        "lower": (sale.keys("meta", "stock", "buyers"), [sale.item]),
         "mark": ([sale.key("meta"), record], [b.reservation, "MQ_PENDING"]),
+        "mend": (sale.keys("meta", "buyers", "pending") + [record], [sale.item, b.reservation]),
         "pending": (sale.keys("meta", "pending"), [now, 0, 10]),
         "progress": ([sale.key("meta"), record], [b.reservation]),
         "records": ([sale.key("meta"), record], []),
+        "refuse": ([sale.key("meta"), record], [b.reservation]),
         "release": (sale.keys("meta", "stock", "buyers") + [record, sale.key("pending")],
                     [sale.item, b.user, b.request, b.reservation]),
         "republished": ([sale.key("meta"), record], [b.reservation, "5-1"]),
         "reserve": sale.reserve_call(new),
         "settle": sale.settle_call(one),
         "slot": (["sec:slot:{7}"], ["me", 2000, 60000]),
+        "total": (sale.keys("meta", "stock"), [sale.item, 50, 60]),
         "warm": (sale.keys(*NAMES), [1, 5, now - HOUR, now + HOUR, now + HOUR, "g"]),
         "probe": (["sec:probe"], []),
     }
 
 
-OURS = ["claim", "control", "item", "listed", "mark", "pending", "probe", "progress", "records", "release", "republished",
-        "reserve", "settle", "slot", "warm"]
-# Those for which another type is no error: EXISTS takes any, SET replaces any.
-ANY_TYPE = {"warm", "probe"}
-ROW_BY_ROW = {"progress", "records", "settle"}
+OURS = ["claim", "control", "held", "inspect", "item", "listed", "lower", "mark", "mend", "pending", "probe", "progress",
+        "records", "refuse", "release", "republished", "reserve", "settle", "slot", "total", "warm"]
+# Those for which another type is no error: EXISTS takes any, SET replaces any, inspect looks for it (test_reconcile.py).
+ANY_TYPE = {"warm", "probe", "inspect"}
+ROW_BY_ROW = {"held", "progress", "records", "settle"}
 
 
 def test_each_script_is_here(sale):

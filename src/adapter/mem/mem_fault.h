@@ -27,7 +27,7 @@ struct mem_fault {
 };
 
 #define MEM_FAULTS_MAX 64
-#define MEM_FAULT_OPS 32
+#define MEM_FAULT_OPS 64
 
 struct mem_faults {
     struct mem_fault scripted[MEM_FAULTS_MAX];

@@ -370,6 +370,12 @@ static const struct stock_ops ops = {
     .report = op_report,
     .slot_lease = op_slot_lease,
     .probe = op_probe,
+    .inspect = mem_stock_inspect,
+    .holders = mem_stock_holders,
+    .held = mem_stock_held,
+    .mend = mem_stock_mend,
+    .lower = mem_stock_lower,
+    .set_total = mem_stock_set_total,
     .cancel = op_cancel,
 };
 
@@ -405,6 +411,11 @@ void mem_stock_free(struct stock *s)
 struct mem_faults *mem_stock_faults(struct stock *s)
 {
     return &of(s)->link.faults;
+}
+
+struct mem_link *mem_stock_link(struct stock *s)
+{
+    return &of(s)->link;
 }
 
 struct mem_store *mem_stock_store(struct stock *s)

@@ -32,6 +32,12 @@ enum mem_stock_op {
     MEM_STOCK_SLOT_LEASE,
     MEM_STOCK_PROBE,
     MEM_STOCK_REPORT,
+    MEM_STOCK_INSPECT,
+    MEM_STOCK_HOLDERS,
+    MEM_STOCK_HELD,
+    MEM_STOCK_MEND,
+    MEM_STOCK_LOWER,
+    MEM_STOCK_SET_TOTAL,
     MEM_STOCK_OPS
 };
 
@@ -79,7 +85,15 @@ const struct reservation *mem_stock_find(struct stock *s, struct item item, int6
                                          const struct uuid *request_id);
 /* free + held = total: units held are reservations neither RELEASED nor written off (rule 4). For
  * invariants in tests. */
-int64_t mem_stock_held(struct stock *s, struct item item);
+int64_t mem_stock_units_held(struct stock *s, struct item item);
+
+/* Units appear (or, with a negative number, vanish) by somebody's hand, as do buyers entries; a key
+ * is not what it must be any more, or is again (NULL). */
+void mem_stock_add_free(struct stock *s, struct item item, int64_t by);
+void mem_stock_remove_buyer(struct stock *s, struct item item, int64_t user_id);
+void mem_stock_put_buyer(struct stock *s, struct item item, const struct reservation *r);
+void mem_stock_forget_pending(struct stock *s, struct item item, int64_t user_id);
+void mem_stock_break_item(struct stock *s, struct item item, const char *key);
 
 /* The news of items (PUBLISH), delivered half a latency after the change. */
 void mem_stock_news_start(struct stock *s,

@@ -118,7 +118,7 @@ const struct reservation *mem_stock_find(struct stock *s, struct item item, int6
     return rec ? &rec->r : NULL;
 }
 
-int64_t mem_stock_held(struct stock *s, struct item item)
+int64_t mem_stock_units_held(struct stock *s, struct item item)
 {
     int64_t held = 0;
     list_for_each (l, &existing(s, item)->records)

@@ -19,6 +19,7 @@ struct mem_item {
     struct list link;
     struct item item;
     bool meta, listed, suspect;
+    const char *broken; /* the key that a test made unreadable; NULL: none */
     struct item_version version;
     enum stock_state state;
     int64_t total, free, starts_ms, ends_ms, expires_ms;
@@ -69,6 +70,15 @@ void mem_store_info(const struct mem_store *st, const struct mem_item *it,
 /* on_link(link_up) to one subscriber, by timer. */
 void mem_store_tell_link(struct mem_store *st, struct stock_news *news);
 struct mem_store *mem_stock_store(struct stock *s);
+struct mem_link *mem_stock_link(struct stock *s);
+
+/* The port's operations that are not in mem_stock.c: mem_stock_reconcile.c. */
+void mem_stock_inspect(struct stock *s, struct stock_inspect *r);
+void mem_stock_holders(struct stock *s, struct stock_holders *r);
+void mem_stock_held(struct stock *s, struct stock_held *r);
+void mem_stock_mend(struct stock *s, struct stock_mend *r);
+void mem_stock_lower(struct stock *s, struct stock_lower *r);
+void mem_stock_set_total(struct stock *s, struct stock_set_total *r);
 
 /* The scripts (mem_stock_rules.c): each runs at the instant of its arrival. */
 int mem_rules_reserve(struct mem_store *st, struct stock_reserve *r, struct str open_event);

@@ -11,9 +11,13 @@
 enum stock_script {
     SCRIPT_CLAIM,
     SCRIPT_CONTROL,
+    SCRIPT_HELD,
+    SCRIPT_INSPECT,
     SCRIPT_ITEM,
     SCRIPT_LISTED,
+    SCRIPT_LOWER,
     SCRIPT_MARK,
+    SCRIPT_MEND,
     SCRIPT_PENDING,
     SCRIPT_PROBE,
     SCRIPT_PROGRESS,
@@ -24,6 +28,7 @@ enum stock_script {
     SCRIPT_RESERVE,
     SCRIPT_SETTLE,
     SCRIPT_SLOT,
+    SCRIPT_TOTAL,
     SCRIPT_WARM,
     SCRIPTS
 };
@@ -93,3 +98,11 @@ void stock_control(struct stock *, struct stock_control *);
 void stock_report(struct stock *, struct stock_report *);
 void stock_slot_lease(struct stock *, struct stock_slot_lease *);
 void stock_probe(struct stock *, struct stock_probe *);
+void stock_inspect(struct stock *, struct stock_inspect *);
+void stock_holders(struct stock *, struct stock_holders *);
+void stock_held(struct stock *, struct stock_held *);
+void stock_mend(struct stock *, struct stock_mend *);
+void stock_lower(struct stock *, struct stock_lower *);
+void stock_set_total(struct stock *, struct stock_set_total *);
+/* "state starts_ms …" of item.lua; the answer's version and time. 0 or ERR_INTERNAL. */
+int stock_take_item(struct stock_item_info *info, struct line *a);

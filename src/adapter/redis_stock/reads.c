@@ -180,7 +180,7 @@ static int parse_state(struct str s, enum stock_state *out)
     return 0;
 }
 
-static int take_item(struct stock_item_info *i, struct line *a)
+int stock_take_item(struct stock_item_info *i, struct line *a)
 {
     struct str *s = &a->rest;
     i->version = a->version;
@@ -203,7 +203,7 @@ static void on_item(struct redis_call *call, int rc, const struct redis_reply *r
         return;
     }
     if (rc == 0)
-        rc = take_item(&g->info, &a);
+        rc = stock_take_item(&g->info, &a);
     g->listed = rc == 0;
     stock_end(c, rc);
 }

@@ -5,18 +5,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-extern const char lua_claim[], lua_control[], lua_item[], lua_listed[], lua_mark[], lua_pending[],
-    lua_probe[], lua_progress[], lua_records[], lua_refuse[], lua_release[], lua_republished[],
-    lua_reserve[], lua_settle[], lua_slot[], lua_warm[];
+extern const char lua_claim[], lua_control[], lua_held[], lua_inspect[], lua_item[], lua_listed[],
+    lua_lower[], lua_mark[], lua_mend[], lua_pending[], lua_probe[], lua_progress[], lua_records[],
+    lua_refuse[], lua_release[], lua_republished[], lua_reserve[], lua_settle[], lua_slot[],
+    lua_total[], lua_warm[];
 
 static void init_scripts(struct redis_script *s)
 {
     const struct redis_script all[SCRIPTS] = {
         [SCRIPT_CLAIM] = {"claim", lua_claim},
         [SCRIPT_CONTROL] = {"control", lua_control},
+        [SCRIPT_HELD] = {"held", lua_held},
+        [SCRIPT_INSPECT] = {"inspect", lua_inspect},
         [SCRIPT_ITEM] = {"item", lua_item},
         [SCRIPT_LISTED] = {"listed", lua_listed},
+        [SCRIPT_LOWER] = {"lower", lua_lower},
         [SCRIPT_MARK] = {"mark", lua_mark},
+        [SCRIPT_MEND] = {"mend", lua_mend},
         [SCRIPT_PENDING] = {"pending", lua_pending},
         [SCRIPT_PROBE] = {"probe", lua_probe},
         [SCRIPT_PROGRESS] = {"progress", lua_progress},
@@ -27,6 +32,7 @@ static void init_scripts(struct redis_script *s)
         [SCRIPT_RESERVE] = {"reserve", lua_reserve},
         [SCRIPT_SETTLE] = {"settle", lua_settle},
         [SCRIPT_SLOT] = {"slot", lua_slot},
+        [SCRIPT_TOTAL] = {"total", lua_total},
         [SCRIPT_WARM] = {"warm", lua_warm},
     };
     memcpy(s, all, sizeof all);
@@ -142,6 +148,12 @@ static const struct stock_ops ops = {
     .report = stock_report,
     .slot_lease = stock_slot_lease,
     .probe = stock_probe,
+    .inspect = stock_inspect,
+    .holders = stock_holders,
+    .held = stock_held,
+    .mend = stock_mend,
+    .lower = stock_lower,
+    .set_total = stock_set_total,
     .cancel = stock_cancel,
 };
 

@@ -183,5 +183,5 @@ const struct reservation *fixture_record(const struct fixture *f, int64_t user, 
 
 int64_t fixture_held(const struct fixture *f)
 {
-    return mem_stock_held(f->stock, f->item);
+    return mem_stock_units_held(f->stock, f->item);
 }
