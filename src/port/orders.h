@@ -136,6 +136,36 @@ struct orders_inventory {
     int64_t epoch_at_ms, now_ms; /* when the epoch last moved, and now: PostgreSQL's clock */
 };
 
+/* --- Reconciliation (rule 40) --- */
+struct orders_books {
+    int64_t total, sold, epoch;
+    int64_t timeline, walked; /* what is written to; up to which all orders of Redis were found */
+    bool asked;               /* an operator waits for this look */
+};
+/* What is known of a reservation that Redis holds. */
+#define ORDERS_LOOK_MAX 128
+struct orders_look {
+    struct uuid message_id, reservation_id; /* in */
+    /* out */
+    struct orders_inbox inbox;
+    char order_status[16]; /* of the order with this reservation; "": none */
+    bool unsettled;        /* Redis has yet to hear of something (rule 9) */
+    int64_t ledger;        /* of its unit: -1 taken, 0 not, or given back */
+};
+struct orders_active {
+    int64_t user_id, order_id;
+    struct uuid request_id, reservation_id, message_id;
+};
+/* "CLEAN", "DISCREPANCY", "FAILED"; findings: JSON, of which a stretch of rounds is told by. */
+struct orders_reconciled {
+    struct item item;
+    int64_t started_ms;
+    const char *outcome;
+    struct str detail; /* a JSON object, borrowed */
+    int64_t walked;    /* the timeline that was walked; 0: none */
+    bool answered;     /* who asked may know it */
+};
+
 struct orders;
 struct orders_ops {
     /* The order function over rows of one item, autocommitted. n = 0 is the breaker's probe (rule
@@ -204,6 +234,19 @@ struct orders_ops {
     /* The items that were warmed and whose keys are not over yet, by id: *n in: capacity, out: how
      * many (rule 34b: what must be there, whatever Redis lists). */
     int (*warmed)(struct orders *, const struct ctx *, struct item *items, int *n);
+    /* This life's look at an item begins: rc 0; 1 it is another's turn (whose lease lasts), or
+     * there is no such item. */
+    int (*reconcile_begin)(struct orders *, const struct ctx *, struct item item, struct str life,
+                           int64_t lease_ms, struct orders_books *books);
+    /* An item that an operator waits for: rc 0; 1 none. */
+    int (*reconcile_asked)(struct orders *, const struct ctx *, struct str life, int64_t lease_ms,
+                           struct item *item);
+    int (*reconcile_look)(struct orders *, const struct ctx *, struct orders_look *rows, int n);
+    /* The item's active orders by user, after that one: *n in: capacity, out: how many. */
+    int (*reconcile_orders)(struct orders *, const struct ctx *, struct item item,
+                            int64_t after_user, struct orders_active *rows, int *n);
+    int (*reconcile_end)(struct orders *, const struct ctx *, struct str life,
+                         const struct orders_reconciled *end);
     /* A round trip on the real path, for readiness: the order function with no rows. */
     int (*probe)(struct orders *, const struct ctx *);
 };

@@ -17,6 +17,8 @@ struct mem_db *mem_db_new(const struct sched *sched, int64_t call_us)
     list_init(&db->outbox);
     list_init(&db->notes);
     list_init(&db->commands);
+    list_init(&db->reconciled);
+    db->timeline = 1;
     map_init(&db->by_user, DB_ROWS_MAX);
     map_init(&db->by_order_id, DB_ROWS_MAX);
     map_init(&db->by_message, DB_ROWS_MAX);
@@ -40,6 +42,7 @@ void mem_db_free(struct mem_db *db)
     FREE_ALL(&db->outbox, struct mem_outbox);
     FREE_ALL(&db->notes, struct mem_note);
     FREE_ALL(&db->commands, struct mem_command);
+    FREE_ALL(&db->reconciled, struct mem_reconciled);
     map_deinit(&db->by_user);
     map_deinit(&db->by_order_id);
     map_deinit(&db->by_message);
@@ -359,4 +362,40 @@ void mem_db_set_expiry(struct mem_db *db, struct item item, int64_t expires_ms)
     pthread_mutex_lock(&db->mutex);
     mem_db_inventory(db, item)->expires_ms = expires_ms;
     pthread_mutex_unlock(&db->mutex);
+}
+
+static void unlink_of_user(struct mem_db *db, struct mem_order *o)
+{
+    struct mem_order *first = mem_db_orders_of(db, o->o.user_id);
+    if (first == o && o->next_of_user) {
+        put(&db->by_user, (uint64_t)o->o.user_id, o->next_of_user);
+    } else if (first == o) {
+        map_remove(&db->by_user, (uint64_t)o->o.user_id);
+    } else {
+        while (first->next_of_user != o)
+            first = first->next_of_user;
+        first->next_of_user = o->next_of_user;
+    }
+}
+
+int mem_db_lose_order(struct mem_db *db, int64_t order_id)
+{
+    pthread_mutex_lock(&db->mutex);
+    struct mem_order *o = mem_db_order(db, order_id);
+    if (o) {
+        struct mem_inbox *in = mem_db_inbox(db, &o->message_id);
+        map_remove(&db->by_message, uuid_key(&o->message_id));
+        free(in);
+        list_for_each (l, &db->outbox) {
+            struct mem_outbox *out = container_of(l, struct mem_outbox, link);
+            out->settled |= uuid_eq(&out->row.reservation_id, &o->o.reservation_id);
+        }
+        mem_db_inventory(db, o->o.item)->sold -= mem_order_active(o);
+        unlink_of_user(db, o);
+        map_remove(&db->by_order_id, (uint64_t)order_id);
+        list_remove(&o->link);
+        free(o);
+    }
+    pthread_mutex_unlock(&db->mutex);
+    return o ? 0 : 1;
 }

@@ -64,12 +64,23 @@ struct mem_note {
     int64_t oldest_us; /* of a life: when its oldest message was enqueued; 0: it has none */
 };
 
+/* What reconciliation noted of an item. */
+struct mem_reconciled {
+    struct list link;
+    struct item item;
+    char life[64], outcome[24], detail[16384];
+    int64_t beat_us, walked;
+    bool asked;
+    int rounds;
+};
+
 struct mem_db {
     pthread_mutex_t mutex;
     const struct sched *sched;
     int64_t call_us, row_us;
     int ports;
-    struct list inventory, orders, outbox, notes, commands;
+    struct list inventory, orders, outbox, notes, commands, reconciled;
+    int64_t timeline;
     struct map by_user, by_order_id, by_message;
     int64_t next_outbox;
 };
@@ -116,3 +127,15 @@ int mem_orders_expire(struct orders *o, const struct ctx *ctx, struct item item,
 
 /* The order function (mem_orders_place.c). */
 int mem_db_place(struct mem_db *db, struct item item, struct orders_row *rows, int n);
+
+/* mem_orders_reconcile.c */
+int mem_orders_reconcile_begin(struct orders *o, const struct ctx *ctx, struct item item,
+                               struct str life, int64_t lease_ms, struct orders_books *books);
+int mem_orders_reconcile_asked(struct orders *o, const struct ctx *ctx, struct str life,
+                               int64_t lease_ms, struct item *item);
+int mem_orders_reconcile_look(struct orders *o, const struct ctx *ctx, struct orders_look *rows,
+                              int n);
+int mem_orders_reconcile_orders(struct orders *o, const struct ctx *ctx, struct item item,
+                                int64_t after_user, struct orders_active *rows, int *n);
+int mem_orders_reconcile_end(struct orders *o, const struct ctx *ctx, struct str life,
+                             const struct orders_reconciled *end);

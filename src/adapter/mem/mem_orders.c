@@ -403,6 +403,11 @@ static const struct orders_ops ops = {
     .find_order = op_find_order,
     .inventory = op_inventory,
     .warmed = op_warmed,
+    .reconcile_begin = mem_orders_reconcile_begin,
+    .reconcile_asked = mem_orders_reconcile_asked,
+    .reconcile_look = mem_orders_reconcile_look,
+    .reconcile_orders = mem_orders_reconcile_orders,
+    .reconcile_end = mem_orders_reconcile_end,
     .probe = op_probe,
 };
 

@@ -32,6 +32,11 @@ enum mem_orders_op {
     MEM_ORDERS_FIND_ORDER,
     MEM_ORDERS_INVENTORY,
     MEM_ORDERS_WARMED,
+    MEM_ORDERS_RECONCILE_BEGIN,
+    MEM_ORDERS_RECONCILE_ASKED,
+    MEM_ORDERS_RECONCILE_LOOK,
+    MEM_ORDERS_RECONCILE_ORDERS,
+    MEM_ORDERS_RECONCILE_END,
     MEM_ORDERS_PROBE, /* place with n = 0 counts as this one too */
     MEM_ORDERS_OPS
 };
@@ -70,6 +75,18 @@ int mem_db_refunds(struct mem_db *db);                                /* payment
 const char *mem_db_order_status(struct mem_db *db, int64_t order_id); /* "NONE": there is none */
 int mem_db_dead_letters(struct mem_db *db);
 int mem_db_unsettled(struct mem_db *db);
+/* The outcome of the item's last round of reconciliation ("": there was none) and how many there
+ * were; what was noted of it. */
+const char *mem_db_reconciled(struct mem_db *db, struct item item, int *rounds);
+const char *mem_db_reconciled_detail(struct mem_db *db, struct item item);
+void mem_db_ask_reconcile(struct mem_db *db, struct item item);
+bool mem_db_asked_reconcile(struct mem_db *db, struct item item);
+/* A standby was promoted: another timeline. What it lacks: mem_db_lose_order, with everything of
+ * the order. rc 0; 1: there is none. */
+void mem_db_promote(struct mem_db *db);
+int mem_db_lose_order(struct mem_db *db, int64_t order_id);
+void mem_db_set_total(struct mem_db *db, struct item item, int64_t total);
+void mem_db_settled_all(struct mem_db *db); /* as if Redis had heard of everything */
 /* Each: sold = active orders <= total; at most one active order per user; one inbox row per
  * message. NULL when all hold, else what does not. */
 const char *mem_db_audit(struct mem_db *db);

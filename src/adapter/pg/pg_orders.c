@@ -23,6 +23,11 @@ static const struct orders_ops ops = {
     .find_order = pg_find_order,
     .inventory = pg_inventory,
     .warmed = pg_warmed,
+    .reconcile_begin = pg_reconcile_begin,
+    .reconcile_asked = pg_reconcile_asked,
+    .reconcile_look = pg_reconcile_look,
+    .reconcile_orders = pg_reconcile_orders,
+    .reconcile_end = pg_reconcile_end,
     .probe = pg_probe,
 };
 

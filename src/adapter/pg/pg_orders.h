@@ -70,3 +70,14 @@ int pg_find_order(struct orders *o, const struct ctx *ctx, int64_t order_id,
 int pg_inventory(struct orders *o, const struct ctx *ctx, struct item item,
                  struct orders_inventory *inv);
 int pg_warmed(struct orders *o, const struct ctx *ctx, struct item *items, int *n);
+
+/* pg_reconcile.c */
+int pg_reconcile_begin(struct orders *o, const struct ctx *ctx, struct item item, struct str life,
+                       int64_t lease_ms, struct orders_books *books);
+int pg_reconcile_asked(struct orders *o, const struct ctx *ctx, struct str life, int64_t lease_ms,
+                       struct item *item);
+int pg_reconcile_look(struct orders *o, const struct ctx *ctx, struct orders_look *rows, int n);
+int pg_reconcile_orders(struct orders *o, const struct ctx *ctx, struct item item,
+                        int64_t after_user, struct orders_active *rows, int *n);
+int pg_reconcile_end(struct orders *o, const struct ctx *ctx, struct str life,
+                     const struct orders_reconciled *end);
