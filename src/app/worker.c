@@ -18,7 +18,8 @@ static void on_changed(struct timer *t)
         marks_flush(w);
         return;
     }
-    if (w->ops > 0 || !share_idle(w) || !relay_idle(w) || !recover_idle(w) || !sweep_idle(w))
+    if (w->ops > 0 || !share_idle(w) || !relay_idle(w) || !recover_idle(w) || !sweep_idle(w) ||
+        !reconcile_idle(w))
         return;
     void (*on_idle)(struct worker *) = w->on_idle;
     w->on_idle = NULL;
@@ -60,6 +61,7 @@ void worker_start(struct worker *w)
     relay_start(w);
     recover_start(w);
     sweep_start(w);
+    reconcile_start(w);
     intake_start(w);
 }
 
@@ -72,6 +74,7 @@ void worker_stop(struct worker *w, void (*on_idle)(struct worker *w))
     relay_stop(w);
     recover_stop(w);
     sweep_stop(w);
+    reconcile_stop(w);
     intake_stop(w);
     marks_flush(w);
     worker_changed(w);
@@ -100,6 +103,7 @@ void worker_deinit(struct worker *w)
     relay_deinit(w);
     recover_deinit(w);
     sweep_deinit(w);
+    reconcile_deinit(w);
     progress_stop(w);
     marks_deinit(w);
     burial_deinit(w);

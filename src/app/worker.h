@@ -5,7 +5,7 @@
  *     │      suspects    ├─→ burial ────→ disposal (ack)
  *     ├─────────┘        └─→ disposal (retry later)
  *     └─→ returned ─→ lanes, burial or disposal: what the broker gave up
- *   relay, recover, sweep, catalog, health: beside it, by the clock
+ *   relay, recover, sweep, reconcile, catalog, health: beside it, by the clock
  *
  * All of it belongs to one loop's thread; blocking work goes to the crew through share. Every wait
  * is bounded: a message in hand ends acked, given back, or dropped when its lease ends. */
@@ -20,6 +20,7 @@
 #include "app/lease.h"
 #include "app/marks.h"
 #include "app/progress.h"
+#include "app/reconcile.h"
 #include "app/recover.h"
 #include "app/relay.h"
 #include "app/returned.h"
@@ -54,6 +55,9 @@ struct worker_config {
     int recover_rate, max_republish;
     int64_t max_hold_us, quarantine_hold_us;
     int64_t unpaid_us, parked_give_up_us;
+    int64_t reconcile_interval_us;
+    int reconcile_rate;
+    bool reconcile_mend;
     int64_t items_refresh_us;
     int max_items;
 };
@@ -85,6 +89,7 @@ struct worker {
     struct relay relay;
     struct recover recover;
     struct sweep sweep;
+    struct reconcile reconcile;
     struct catalog catalog;
 
     bool stopping; /* nothing new is begun */

@@ -76,11 +76,39 @@ static void init_commands(struct worker_metrics *m)
                                 "Sweeps of parked commands and unpaid orders that failed.");
 }
 
+static void init_reconcile(struct worker_metrics *m)
+{
+    static const char *const rounds[RECONCILE_ROUNDS] = {
+        [RECONCILE_CLEAN] = "outcome=\"clean\"",
+        [RECONCILE_DISCREPANCY] = "outcome=\"discrepancy\"",
+        [RECONCILE_SKIPPED] = "outcome=\"skipped\"",
+        [RECONCILE_FAILED] = "outcome=\"failed\"",
+    };
+    for (int k = 0; k < FINDING_KINDS; k++) {
+        char label[48];
+        snprintf(label, sizeof label, "kind=\"%s\"", finding_kind_name((enum finding_kind)k));
+        m->discrepancy[k] =
+            metric_gauge("seckill_inventory_discrepancy",
+                         "Units or reservations that two rounds found not to agree.", label);
+        m->mended[k] = metric_counter("seckill_reconcile_mended_total",
+                                      "Findings that something was done about.", label);
+    }
+    for (int i = 0; i < RECONCILE_ROUNDS; i++)
+        m->reconcile_rounds[i] = metric_counter("seckill_reconcile_rounds_total",
+                                                "Rounds over one item, by outcome.", rounds[i]);
+    m->reconcile_rows = counter("seckill_reconcile_rows_total", "Reservations compared.");
+    m->findings_dropped = counter("seckill_reconcile_dropped_total",
+                                  "Findings that there was no room for; they are found again.");
+    m->walk_republished = counter("seckill_reconcile_republished_total",
+                                  "Orders of Redis that PostgreSQL did not have, published again.");
+}
+
 void worker_metrics_init(struct worker_metrics *m)
 {
     static const double sizes[] = {1, 2, 4, 8, 16, 32, 64, 128, 256};
     init_labelled(m);
     init_commands(m);
+    init_reconcile(m);
     m->inflight = gauge("seckill_mq_inflight_messages", "Messages in hand, not acknowledged.");
     m->jobs_queue = gauge("seckill_mq_jobs_queue_size", "Of these, waiting for their turn.");
     m->ack_failures =

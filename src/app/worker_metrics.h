@@ -3,6 +3,7 @@
  * pg's. */
 #pragma once
 
+#include "app/reconcile_findings.h"
 #include "base/metric.h"
 #include "core/verdict.h"
 #include "port/orders.h"
@@ -18,6 +19,15 @@ enum work_outcome {
     OUTCOME_QUARANTINED, /* stored among the dead letters */
     OUTCOME_DROPPED,     /* its lease was over before its turn */
     OUTCOMES
+};
+
+/* How a round of reconciliation ended. */
+enum reconcile_round {
+    RECONCILE_CLEAN,
+    RECONCILE_DISCREPANCY,
+    RECONCILE_SKIPPED, /* nothing to compare: the item is lost, or being rebuilt */
+    RECONCILE_FAILED,
+    RECONCILE_ROUNDS
 };
 
 struct worker_metrics {
@@ -37,6 +47,9 @@ struct worker_metrics {
     struct metric *suspects, *returned, *extended;
     struct metric *recover_failures, *unreadable, *orphans, *unreadable_settles;
     struct metric *items, *items_surplus, *items_unlisted, *items_retired, *catalog_failures;
+    struct metric *discrepancy[FINDING_KINDS], *mended[FINDING_KINDS];
+    struct metric *reconcile_rounds[RECONCILE_ROUNDS], *reconcile_rows;
+    struct metric *findings_dropped, *walk_republished;
 };
 
 void worker_metrics_init(struct worker_metrics *m);

@@ -153,6 +153,10 @@ const struct conf_option settings_table[] = {
     {"order.unpaid", CONF_DURATION, AT(order.unpaid_us), "15m", 1 * S, 30 * 1440 * MIN, .help = "an order that is not paid is closed after this, as soon as every payment accepted in it has been worked on"},
     {"order.parked_give_up", CONF_DURATION, AT(order.parked_give_up_us), "30m", 1 * S, 30 * 1440 * MIN, .help = "a cancel or payment whose request has no outcome for so long ends without one: the payment is refunded"},
 
+    {"reconcile.interval", CONF_DURATION, AT(reconcile.interval_us), "10s", 100 * MS, 24 * 60 * MIN, .help = "order-worker: at least this between two rounds over all items (rule 40); what is wrong is told after two"},
+    {"reconcile.rate", CONF_INT, AT(reconcile.rate), "2000", 10, 1000000, .help = "reservations compared per second at most, by one worker"},
+    {"reconcile.mend", CONF_BOOL, AT(reconcile.mend), "true", .help = "puts right what is safe: only ever lowers Redis's free stock; false: tells it only, until seckillctl reconcile run"},
+
     {"item.delivery_window", CONF_DURATION, AT(item.delivery_us), "24h", 1 * MIN, 30 * 1440 * MIN, .help = "an item's Redis keys live on after its end: for late messages"},
     {"item.reconcile_window", CONF_DURATION, AT(item.reconcile_us), "24h", 1 * MIN, 30 * 1440 * MIN, .help = "and for reconciliation"},
 };

@@ -110,6 +110,11 @@ struct settings {
     } order;
 
     struct {
+        int64_t interval_us, rate;
+        bool mend;
+    } reconcile;
+
+    struct {
         int64_t delivery_us, reconcile_us; /* keys live until ends + both */
     } item;
 };

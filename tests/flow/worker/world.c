@@ -342,6 +342,9 @@ void world_init_on(struct world *x, int64_t units, struct mem_broker_config queu
         .max_hold_us = 600 * S,
         .unpaid_us = 900 * S,
         .parked_give_up_us = 1800 * S,
+        .reconcile_interval_us = 3600 * S, /* the tests of reconciliation say otherwise */
+        .reconcile_rate = 2000,
+        .reconcile_mend = true,
         .items_refresh_us = 500 * MS,
         .max_items = 64,
     };

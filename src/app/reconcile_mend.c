@@ -1,0 +1,150 @@
+#include "app/reconcile_mend.h"
+
+#include "app/worker.h"
+#include "base/crashpoint.h"
+
+static void ended(struct mend *m, int rc)
+{
+    m->rc = rc;
+    reconcile_mended(m->w);
+}
+
+static void on_record(struct op *op, int rc)
+{
+    ended(container_of(op, struct mend, u.record.op), rc);
+}
+
+static void on_lower(struct op *op, int rc)
+{
+    struct mend *m = container_of(op, struct mend, u.lower.op);
+    ended(m, rc == 0 && m->u.lower.taken == 0 ? 1 : rc);
+}
+
+static void on_total(struct op *op, int rc)
+{
+    ended(container_of(op, struct mend, u.total.op), rc);
+}
+
+static void on_published(struct op *op, int rc)
+{
+    struct mend *m = container_of(op, struct mend, u.publish.op);
+    if (rc == 0) {
+        crashpoint("reconcile_after_publish");
+        metric_add(m->w->metrics.walk_republished, 1);
+    }
+    ended(m, rc);
+}
+
+static void on_settled(struct settling *s)
+{
+    struct mend *m = container_of(s, struct mend, u.settling);
+    int rc = s->rc < 0 ? s->rc : s->rows[0].result == STOCK_SETTLED ? 0 : 1;
+    settling_deinit(s);
+    ended(m, rc);
+}
+
+void mend_publish(struct mend *m, struct worker *w, struct item item, const struct reservation *r)
+{
+    *m = (struct mend){.w = w, .done = "PUBLISHED"};
+    m->event = (struct event){.message_id = r->message_id,
+                              .request_id = r->request_id,
+                              .reservation_id = r->reservation_id,
+                              .item = item,
+                              .user_id = r->user_id,
+                              .order_id = r->order_id,
+                              .created_at_us = r->created_at_ms * 1000,
+                              .schema_version = EVENT_SCHEMA_VERSION,
+                              .retry_count = r->republished + 1,
+                              .version = {r->epoch, r->seq},
+                              .traceparent = STR(""),
+                              .tracestate = STR("")};
+    m->u.publish =
+        (struct queue_publish){.op = {on_published, worker_store_deadline(w)}, .event = &m->event};
+    static struct log_limit limit;
+    uint64_t more;
+    if (log_allowed(&limit, w->sched->now_us, &more))
+        log_warn("order that PostgreSQL does not have is published again",
+                 LOG_UUID("request_id", &r->request_id),
+                 LOG_UUID("reservation_id", &r->reservation_id),
+                 LOG_UUID("message_id", &r->message_id), LOG_I("order_id", r->order_id),
+                 LOG_I("activity_id", item.activity_id), LOG_I("sku_id", item.sku_id),
+                 LOG_I("user_id", r->user_id), LOG_I("suppressed", (int64_t)more));
+    w->queue->ops->publish(w->queue, &m->u.publish);
+}
+
+/* A buyer who was told SUCCEEDED and whose order cannot be placed any more hears FAILED, once the
+ * database is known to have lost something (rule 3). */
+static bool settle(struct mend *m, struct worker *w, const struct finding *f)
+{
+    struct stock_settle_row row = recover_row_settle(&f->r, &f->inbox);
+    bool lost = f->r.verdict.state == VERDICT_SUCCEEDED &&
+                verdict_rank(row.verdict.state) == verdict_rank(VERDICT_SUCCEEDED);
+    m->done = "SETTLED";
+    if (lost) {
+        if (!w->reconcile.walking)
+            return false;
+        row.verdict = verdict_of_reason(REASON_LOST_ORDER);
+        row.other_order_id = 0;
+        m->done = "LOST_ORDER";
+        log_error("order lost: it could not be placed again",
+                  LOG_UUID("reservation_id", &f->r.reservation_id),
+                  LOG_I("order_id", f->r.order_id), LOG_I("user_id", f->r.user_id),
+                  LOG_I("activity_id", f->item.activity_id), LOG_I("sku_id", f->item.sku_id),
+                  LOG_S("reason", verdict_reason_name(f->inbox.verdict.reason)));
+    }
+    settling_init(&m->u.settling, w, f->item, 1, on_settled);
+    settling_add(&m->u.settling, &row, 0);
+    settling_send(&m->u.settling);
+    return true;
+}
+
+/* Only down: a total that is higher in PostgreSQL is an operator's change that was not finished. */
+static bool lower_total(struct mend *m, struct worker *w, const struct finding *f)
+{
+    const struct stock_item_info *info = &w->reconcile.info;
+    int64_t least = info->total - info->free, to = w->reconcile.books.total;
+    if (info->total <= to)
+        return false;
+    m->done = "LOWERED";
+    to = to > least ? to : least; /* what is held stays held: PostgreSQL refuses the surplus */
+    m->u.total = (struct stock_set_total){
+        .op = {on_total, worker_store_deadline(w)}, .item = f->item, .seen = info->total, .to = to};
+    w->stock->ops->set_total(w->stock, &m->u.total);
+    return true;
+}
+
+bool mend_start(struct mend *m, struct worker *w, const struct finding *f)
+{
+    *m = (struct mend){.w = w};
+    switch (f->kind) {
+    case FINDING_BUYER:
+        m->done = "MENDED";
+        m->u.record = (struct stock_mend){.op = {on_record, worker_store_deadline(w)},
+                                          .item = f->item,
+                                          .user_id = f->r.user_id,
+                                          .request_id = f->r.request_id,
+                                          .reservation_id = f->r.reservation_id};
+        w->stock->ops->mend(w->stock, &m->u.record);
+        return true;
+    case FINDING_FREE_HIGH:
+        /* An entry too many looks the same: that one goes first. */
+        if (findings_has(w, f->item, FINDING_BUYER) || findings_has(w, f->item, FINDING_RECORD))
+            return false;
+        m->done = "LOWERED";
+        m->u.lower =
+            (struct stock_lower){.op = {on_lower, worker_store_deadline(w)}, .item = f->item};
+        w->stock->ops->lower(w->stock, &m->u.lower);
+        return true;
+    case FINDING_TOTAL:
+        return lower_total(m, w, f);
+    case FINDING_SETTLE:
+        return settle(m, w, f);
+    case FINDING_LOST:
+        if (f->inbox.found)
+            return false;
+        mend_publish(m, w, f->item, &f->r);
+        return true;
+    default:
+        return false;
+    }
+}
