@@ -1,0 +1,186 @@
+"""Issue 5, reconciliation on the whole system, the audit after each: rules 3, 7, 40; I5; failures.md 22."""
+import threading
+import uuid
+
+import pytest
+from services import wait_for
+from system import System
+
+QUICK = {"reconcile.interval": "300ms", "reconcile.rate": 20000}
+
+
+def bought(s, item, users):
+    """{user: (key, order_id)} of orders that are there."""
+    got = {}
+    for user in users:
+        key = str(uuid.uuid4())
+        answer = s.buy(item, user, key)
+        assert answer.status == 202, answer
+        got[user] = (key, answer.json["order_id"])
+    wait_for("the orders", lambda: item.orders() >= len(got))
+    item.await_settled()
+    return got
+
+
+def run_of(s, item):
+    """(outcome, findings, detail) of the last stretch of rounds."""
+    rows = s.sql("SELECT outcome, detail FROM reconciliation_runs WHERE (activity_id, sku_id) = (%s, %s) "
+                 "ORDER BY run_id DESC LIMIT 1", *item.args)
+    return (rows[0][0], rows[0][1]["findings"], rows[0][1]) if rows else (None, [], {})
+
+
+def await_finding(s, item, kind):
+    def found():
+        return next((f for f in run_of(s, item)[1] if f["kind"] == kind), None)
+    return wait_for(f"{kind} of {item.activity}", found)
+
+
+def ever_found(s, item, kind):
+    """Findings of that kind, in whatever stretch."""
+    rows = s.sql("SELECT detail -> 'findings' FROM reconciliation_runs WHERE (activity_id, sku_id) = (%s, %s) ORDER BY run_id",
+                 *item.args)
+    return [f for row in rows for f in row[0] if f["kind"] == kind]
+
+
+def await_clean(s, item):
+    """Complete rounds from now on, without a finding."""
+    before = s.worker.metric("seckill_reconcile_rounds_total")
+
+    def clean():
+        outcome, _, detail = run_of(s, item)
+        return (outcome == "CLEAN" and detail["unsure"] == 0
+                and s.worker.metric("seckill_reconcile_rounds_total") > before + 2 * len(s.items))
+    wait_for(f"a clean round over {item.activity}", clean)
+
+
+def discrepancy(s, kind):
+    return s.worker.metrics()[f'seckill_inventory_discrepancy{{kind="{kind}"}}']
+
+
+def test_units_stolen_and_invented():
+    """Rule 40: one that is missing is told and not put back; ones that nobody can have are taken away."""
+    with System(QUICK) as s:
+        item = s.item(stock=10)
+        bought(s, item, range(1, 4))
+        await_clean(s, item)
+        s.redis_client.decr(item.key("stock"))
+        finding = await_finding(s, item, "FREE_LOW")
+        assert finding["units"] == 1 and "mended" not in finding
+        wait_for("the metric", lambda: discrepancy(s, "FREE_LOW") == 1)
+        assert item.books()["free"] == 6
+        assert s.worker.logged("stock discrepancy")[0]["kind"] == "FREE_LOW"
+        s.redis_client.incr(item.key("stock"))
+        await_clean(s, item)
+        assert discrepancy(s, "FREE_LOW") == 0
+        s.redis_client.incrby(item.key("stock"), 3)
+        wait_for("the units to be taken away", lambda: item.books()["free"] == 7)
+        await_clean(s, item)
+        told = ever_found(s, item, "FREE_HIGH")
+        assert [f["units"] for f in told] == [3] and told[0]["mended"] == "LOWERED"
+        bought(s, item, range(4, 11))
+        assert s.buy(item, 11).code == "SOLD_OUT" and item.orders() == 10
+
+
+def test_a_buyers_entry_removed():
+    """Rules 5, 40: the reservation is named, its entry comes back, and the buyer does not buy twice."""
+    with System(QUICK) as s:
+        item = s.item(stock=10)
+        got = bought(s, item, range(1, 4))
+        await_clean(s, item)
+        entry = s.redis_client.hget(item.key("buyers"), 2).decode()
+        s.redis_client.hdel(item.key("buyers"), 2)
+        wait_for("the entry", lambda: s.redis_client.hget(item.key("buyers"), 2))
+        assert s.redis_client.hget(item.key("buyers"), 2).decode() == entry
+        told = ever_found(s, item, "BUYER")
+        await_clean(s, item)
+        told = ever_found(s, item, "BUYER")
+        assert told and {(f["reservation_id"], f["user_id"], f["order_id"]) for f in told} == {
+            (entry.split()[0], 2, got[2][1])}
+        again = s.buy(item, 2)
+        assert again.code == "DUPLICATE_ORDER"
+        assert item.orders() == 3 and item.books()["free"] == 7
+
+
+def test_a_broken_item_is_paused_alone():
+    """Its neighbour sells all the while; told, and open again by the operator's hand."""
+    with System(QUICK) as s:
+        item, neighbour = s.item(stock=50), s.item(stock=50)
+        bought(s, item, range(1, 3))
+        stop, answers = threading.Event(), []
+
+        def sell():
+            user = 1000
+            while not stop.is_set() and user < 1050:
+                user += 1
+                answers.append(s.buy(neighbour, user).status)
+        seller = threading.Thread(target=sell)
+        seller.start()
+        free = s.redis_client.get(item.key("stock"))
+        s.redis_client.delete(item.key("stock"))
+        s.redis_client.rpush(item.key("stock"), "broken")
+        finding = await_finding(s, item, "BROKEN")
+        assert finding["key"] == "stock"
+        assert s.redis_client.hget(item.key("meta"), "state") == b"PAUSED"
+        assert s.redis_client.hget(neighbour.key("meta"), "state") == b"OPEN"
+        expires = int(s.redis_client.hget(item.key("meta"), "expires_ms"))
+        s.redis_client.delete(item.key("stock"))
+        s.redis_client.set(item.key("stock"), free, pxat=expires)
+        assert s.buy(item, 77).code == "PAUSED"
+        await_clean(s, item)
+        s.ctl("activity", "open", *item.flags)
+        bought(s, item, [77])
+        stop.set()
+        seller.join()
+        assert set(answers) == {202}
+        assert run_of(s, neighbour)[0] == "CLEAN"
+
+
+def test_selling_at_full_speed_is_no_discrepancy():
+    """Rule 40: what is on its way is counted, never told. Orders, refusals, cancels while rounds go on."""
+    with System({**QUICK, "reconcile.interval": "100ms"}) as s:
+        item = s.item(stock=300)
+        process = s.storm(item, 1200, background=True)
+        user, freed = 5000, []
+
+        def rounds():
+            return s.worker.metric("seckill_reconcile_rounds_total")
+        while rounds() < 6 and user < 7000:
+            user += 1
+            key = str(uuid.uuid4())
+            if s.buy(item, user, key).status == 202:
+                freed.append(user)
+                s.cancel(item, user, key)
+        s.storm_end(process)
+        item.histories.clear()  # the storm is not all that was bought
+        item.await_settled()
+        await_clean(s, item)
+        assert rounds() >= 6 and freed
+        assert s.sql("SELECT detail FROM reconciliation_runs WHERE outcome <> 'CLEAN'") == []
+        assert s.worker.logged("stock discrepancy") == []
+
+
+def test_settled_in_postgresql_only():
+    """An outbox row that says settled, and a Redis that never heard of it: settled once more."""
+    with System(QUICK) as s:
+        item = s.item(stock=5)
+        got = bought(s, item, [1, 2])
+        key = got[1][0]
+        record = s.redis_client.hgetall(item.key(f"reservation:1:{key}"))
+        entry = s.redis_client.hget(item.key("buyers"), 1)
+        assert s.cancel(item, 1, key).status == 202
+        wait_for("the unit", lambda: item.books()["free"] == 4)
+        item.await_settled()
+        # Redis as it was before, which a snapshot of this one item would be
+        s.redis_client.hset(item.key(f"reservation:1:{key}"), mapping=record)
+        s.redis_client.hdel(item.key(f"reservation:1:{key}"), "reason")
+        s.redis_client.hset(item.key("buyers"), 1, entry)
+        s.redis_client.decr(item.key("stock"))
+        wait_for("the unit again", lambda: item.books()["free"] == 4)
+        await_clean(s, item)
+        told = ever_found(s, item, "SETTLE")
+        assert told and told[0]["user_id"] == 1 and told[0]["reservation_id"] == record[b"reservation_id"].decode()
+        assert s.state(item, 1, key).code == "CANCELLED"
+
+
+if __name__ == "__main__":
+    pytest.main([__file__])
