@@ -1,7 +1,6 @@
 #include "app/reconcile_mend.h"
 
 #include "app/worker.h"
-#include "base/crashpoint.h"
 
 static void ended(struct mend *m, int rc)
 {
@@ -28,10 +27,8 @@ static void on_total(struct op *op, int rc)
 static void on_published(struct op *op, int rc)
 {
     struct mend *m = container_of(op, struct mend, u.publish.op);
-    if (rc == 0) {
-        crashpoint("reconcile_after_publish");
+    if (rc == 0)
         metric_add(m->w->metrics.walk_republished, 1);
-    }
     ended(m, rc);
 }
 
