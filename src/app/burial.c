@@ -144,6 +144,7 @@ static void fill(struct orders_dead_letter *d, const struct grave *g)
                                      .reason = str_of(g->why),
                                      .deliveries = k->m->deliveries};
     if (g->decoded) {
+        d->command = k->e.command;
         d->message_id = k->e.message_id;
         d->request_id = k->e.request_id;
         d->reservation_id = k->e.reservation_id;

@@ -69,6 +69,16 @@ static void note_failure(struct worker *w, const char *what, int rc)
                  LOG_I("suppressed", (int64_t)more));
 }
 
+static void note_faulty(struct worker *w)
+{
+    const struct sweep *s = &w->sweep;
+    metric_add(w->metrics.dead_letters, (uint64_t)s->quarantined);
+    if (s->quarantined > 0)
+        log_error("parked commands quarantined", LOG_I("messages", s->quarantined),
+                  LOG_UUID("message_id", &s->faulty[0]), LOG_B("retryable", false));
+    note_failure(w, "parked", ERR_INVALID);
+}
+
 /* --- parked commands --- */
 
 static int read_parked(struct worker *w, struct orders *o)
@@ -85,8 +95,10 @@ static int read_parked(struct worker *w, struct orders *o)
         *c = (struct sweep_command){.give_up = s->parked[i].given_up};
         /* It was read when it was parked; else a newer version wrote it. */
         if (event_decode(body, &c->e, &why) < 0 || c->e.command == EVENT_CREATE ||
-            !uuid_eq(&c->e.message_id, &s->parked[i].message_id))
+            !uuid_eq(&c->e.message_id, &s->parked[i].message_id)) {
+            s->faulty[s->n_faulty++] = s->parked[i].message_id;
             continue;
+        }
         command_fill(&c->row, &c->e, body);
         s->n_commands++;
     }
@@ -114,13 +126,20 @@ static int run_group(struct sweep *s, struct orders *o, int first)
     }
     int rc = command_run(o, &s->ctx, f->e.item, f->e.command, rows, n, f->give_up);
     bool single = n > 1 && rc == ERR_INVALID;
+    int faults = 0;
     for (int i = 0; i < n; i++) {
         struct sweep_command *c = &s->commands[at[i]];
         c->rc =
             single ? command_run(o, &s->ctx, f->e.item, f->e.command, &rows[i], 1, f->give_up) : rc;
         c->row = rows[i];
+        faults += c->rc == ERR_INVALID;
     }
-    return single ? 0 : rc;
+    /* Rule 20: when all of several fail alike, it is none's. */
+    for (int i = 0; i < n && (n == 1 || faults < n); i++) {
+        if (s->commands[at[i]].rc == ERR_INVALID)
+            s->faulty[s->n_faulty++] = s->commands[at[i]].e.message_id;
+    }
+    return rc == ERR_INVALID ? 0 : rc; /* the others' turn comes all the same */
 }
 
 static void run_parked(struct share_job *j, struct orders *o)
@@ -132,6 +151,9 @@ static void run_parked(struct share_job *j, struct orders *o)
         if (!s->commands[i].done)
             j->rc = run_group(s, o, i);
     }
+    if (j->rc >= 0 && s->n_faulty > 0)
+        j->rc = o->ops->parked_failed(o, &s->ctx, s->faulty, s->n_faulty, "parked_command",
+                                      w->cfg.max_attempts, &s->quarantined);
 }
 
 static void take_end(struct sweep *s, const struct sweep_command *c)
@@ -157,7 +179,7 @@ static enum flow_result step_idle(struct flow *f)
         sched_set_in(w->sched, &s->timer, SWEEP_US);
         return FLOW_WAIT;
     }
-    s->n_ends = s->n_commands = 0;
+    s->n_ends = s->n_commands = s->n_faulty = s->quarantined = 0;
     s->full = false;
     flow_goto(f, PARKED);
     submit(w, run_parked);
@@ -215,10 +237,10 @@ static enum flow_result step_parked(struct flow *f)
     struct sweep *s = &w->sweep;
     if (s->job.rc < 0)
         note_failure(w, "parked", s->job.rc);
+    if (s->n_faulty > 0)
+        note_faulty(w);
     for (int i = 0; i < s->n_commands; i++) {
         const struct sweep_command *c = &s->commands[i];
-        if (c->rc < 0 && c->rc == ERR_INVALID)
-            note_failure(w, "parked", c->rc);
         if (!c->done || c->rc < 0)
             continue;
         command_note(w, &c->e, &c->row);
@@ -315,9 +337,10 @@ void sweep_start(struct worker *w)
     *s = (struct sweep){.timer.on_fire = on_time};
     s->parked = malloc(ORDERS_PARKED_MAX * sizeof s->parked[0]);
     s->commands = malloc(ORDERS_PARKED_MAX * sizeof s->commands[0]);
+    s->faulty = malloc(ORDERS_PARKED_MAX * sizeof s->faulty[0]);
     s->ends = malloc(SWEEP_ENDS * sizeof s->ends[0]);
     s->taken = calloc(SWEEP_ENDS, sizeof s->taken[0]);
-    if (!s->parked || !s->commands || !s->ends || !s->taken)
+    if (!s->parked || !s->commands || !s->faulty || !s->ends || !s->taken)
         panic("no memory for the sweep");
     flow_start(&s->flow, &kind, IDLE);
 }
@@ -338,6 +361,7 @@ void sweep_deinit(struct worker *w)
     struct sweep *s = &w->sweep;
     free(s->parked);
     free(s->commands);
+    free(s->faulty);
     free(s->ends);
     free(s->taken);
 }

@@ -4,7 +4,8 @@
  *   IDLE → PARKED → EXPIRE → SETTLE (one item at a time) … → IDLE
  *
  *   PARKED   commands whose reservation has an outcome now, or that waited for parked_give_up
- *            without one: run as if they had just come, those of one item and kind together
+ *            without one: run as if they had just come, those of one item and kind together. One
+ *            that fails by its own fault (rule 20) max_attempts times is quarantined
  *   EXPIRE   a few items' unpaid orders, in rotation: closed when the time to pay is over and
  *            every payment that was accepted in it has been run, as far as the queue's age tells;
  *            where it is not known, max_hold later (a payment that comes after that is refunded)
@@ -40,6 +41,8 @@ struct sweep {
     struct orders_parked *parked; /* [ORDERS_PARKED_MAX] */
     struct sweep_command *commands;
     int n_commands;
+    struct uuid *faulty; /* [ORDERS_PARKED_MAX]: that failed by their own fault */
+    int n_faulty, quarantined;
 
     struct sweep_item {
         struct item item;

@@ -5,7 +5,7 @@
  *     │      suspects    ├─→ burial ────→ disposal (ack)
  *     ├─────────┘        └─→ disposal (retry later)
  *     └─→ returned ─→ lanes, burial or disposal: what the broker gave up
- *   relay, recover, sweep, reconcile, catalog, health: beside it, by the clock
+ *   relay, recover, sweep, reconcile, project, retain, catalog, health: beside it, by the clock
  *
  * All of it belongs to one loop's thread; blocking work goes to the crew through share. Every wait
  * is bounded: a message in hand ends acked, given back, or dropped when its lease ends. */
@@ -21,8 +21,10 @@
 #include "app/marks.h"
 #include "app/progress.h"
 #include "app/reconcile.h"
+#include "app/project.h"
 #include "app/recover.h"
 #include "app/relay.h"
+#include "app/retain.h"
 #include "app/returned.h"
 #include "app/share.h"
 #include "app/suspects.h"
@@ -35,6 +37,7 @@
 #include "core/batch_limit.h"
 #include "port/jobs.h"
 #include "port/queue.h"
+#include "port/results.h"
 #include "port/stock.h"
 
 /* Durations in µs; the meaning of each is in daemon/settings.c. */
@@ -58,6 +61,10 @@ struct worker_config {
     int64_t reconcile_interval_us;
     int reconcile_rate;
     bool reconcile_mend;
+    int64_t results_interval_us;
+    int results_batch;
+    int64_t retain_after_us, retain_strays_us, retain_interval_us, retain_idle_us;
+    int retain_batch;
     int64_t items_refresh_us;
     int max_items;
 };
@@ -69,7 +76,10 @@ struct worker {
     struct queue *queue;
     struct stock *stock;
     struct jobs *jobs;
-    char life[33]; /* random: names this process in PostgreSQL (rule 23) */
+    struct results *results; /* NULL: results are not published */
+    struct jobs *upkeep;     /* a connection beside those of jobs, for what no order may wait for:
+                                project, retain. NULL: there is neither */
+    char life[33];           /* random: names this process in PostgreSQL (rule 23) */
 
     struct rng rng;
     struct ctx root; /* of every job */
@@ -90,6 +100,8 @@ struct worker {
     struct recover recover;
     struct sweep sweep;
     struct reconcile reconcile;
+    struct project project;
+    struct retain retain;
     struct catalog catalog;
 
     bool stopping; /* nothing new is begun */

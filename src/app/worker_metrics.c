@@ -103,12 +103,44 @@ static void init_reconcile(struct worker_metrics *m)
                                   "Orders of Redis that PostgreSQL did not have, published again.");
 }
 
+static void init_results(struct worker_metrics *m)
+{
+    m->results_published =
+        counter("seckill_results_published_total", "Results that arrived on the result topic.");
+    m->results_failures =
+        counter("seckill_results_failures_total",
+                "Results that did not, or of which nobody knows; they come again.");
+    m->results_unmarked = counter("seckill_results_unmarked_total",
+                                  "Results published and not marked so; they come again.");
+    m->results_waiting =
+        gauge("seckill_results_unpublished", "Settled outcomes that the result topic has not got.");
+    m->results_age = gauge("seckill_results_oldest_age_seconds", "Age of the oldest of them.");
+    metric_set_unknown(m->results_waiting);
+    metric_set_unknown(m->results_age);
+}
+
+static void init_retention(struct worker_metrics *m)
+{
+    for (int t = 0; t < ORDERS_TABLES; t++) {
+        char label[64];
+        snprintf(label, sizeof label, "table=\"%s\"", orders_table_name((enum orders_table)t));
+        m->retained[t] = t == ORDERS_T_ITEMS ? counter("seckill_retention_items_total",
+                                                       "Items of which nothing is left to take.")
+                                             : metric_counter("seckill_retention_rows_total",
+                                                              "Rows that retention took.", label);
+    }
+    m->retain_failures =
+        counter("seckill_retention_failures_total", "Batches of retention that failed.");
+}
+
 void worker_metrics_init(struct worker_metrics *m)
 {
     static const double sizes[] = {1, 2, 4, 8, 16, 32, 64, 128, 256};
     init_labelled(m);
     init_commands(m);
     init_reconcile(m);
+    init_results(m);
+    init_retention(m);
     m->inflight = gauge("seckill_mq_inflight_messages", "Messages in hand, not acknowledged.");
     m->jobs_queue = gauge("seckill_mq_jobs_queue_size", "Of these, waiting for their turn.");
     m->ack_failures =

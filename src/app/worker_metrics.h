@@ -44,6 +44,9 @@ struct worker_metrics {
     struct metric *expired, *sweep_failures;
     struct metric *settle_failures, *marks_dropped, *relayed, *relay_later;
     struct metric *pending, *republished, *voided, *resettled, *age_unknown;
+    struct metric *results_published, *results_failures, *results_unmarked;
+    struct metric *results_waiting, *results_age;
+    struct metric *retained[ORDERS_TABLES], *retain_failures;
     struct metric *suspects, *returned, *extended;
     struct metric *recover_failures, *unreadable, *orphans, *unreadable_settles;
     struct metric *items, *items_surplus, *items_unlisted, *items_retired, *catalog_failures;

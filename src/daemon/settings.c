@@ -126,6 +126,7 @@ const struct conf_option settings_table[] = {
     {"rocketmq.topic", CONF_STRING, AT(rocketmq.topic), "seckill-order-events", 1, RMQ_TOPIC_MAX, .help = "topic of the order events, of type NORMAL; it must exist"},
     {"rocketmq.group", CONF_STRING, AT(rocketmq.group), "seckill-order-create-v1", 1, RMQ_GROUP_MAX, .help = "consumer group of order-worker; it must exist"},
     {"rocketmq.dead_group", CONF_STRING, AT(rocketmq.dead_group), "seckill-order-dlq-v1", 1, RMQ_GROUP_MAX, .help = "consumer group that reads what the broker gave up; it must exist"},
+    {"rocketmq.results_topic", CONF_STRING, AT(rocketmq.results_topic), "seckill-order-results", 1, RMQ_TOPIC_MAX, .help = "topic of the results, of type NORMAL; it must exist while results.enabled"},
     {"rocketmq.access_key", CONF_STRING, AT(rocketmq.access_key), "", 0, RMQ_ACCESS_KEY_MAX, .help = "name that requests are signed with; empty: they are not signed"},
     {"rocketmq.secret_key_file", CONF_STRING, AT(rocketmq.secret_key_file), "", 0, 500, .help = "file whose first line is the secret of rocketmq.access_key"},
     {"rocketmq.tls", CONF_BOOL, AT(rocketmq.tls), "false", .help = "TLS to the proxies; signatures protect nobody from a listener"},
@@ -139,7 +140,7 @@ const struct conf_option settings_table[] = {
     {"rocketmq.heartbeat", CONF_DURATION, AT(rocketmq.heartbeat_us), "10s", 1 * S, 60 * S, .help = "how often a proxy hears from us; after 120s without, it forgets us"},
 
     {"pg.conninfo", CONF_STRING, AT(pg.conninfo), "host=127.0.0.1 dbname=seckill user=seckill", 1, 500, .secret = true, .help = "libpq connection string of the primary"},
-    {"pg.connections", CONF_INT, AT(pg.connections), "3", 2, 4, .help = "connections of order-worker"},
+    {"pg.connections", CONF_INT, AT(pg.connections), "3", 2, 4, .help = "connections of order-worker for orders and what belongs to them; one more is for results and retention"},
     {"pg.connect_timeout", CONF_DURATION, AT(pg.connect_us), "2s", 50 * MS, 60 * S, .help = "connecting"},
     {"pg.lifetime", CONF_DURATION, AT(pg.lifetime_us), "30m", 1 * S, 1440 * MIN, .help = "a connection is replaced after this"},
     {"pg.lifetime_jitter", CONF_DURATION, AT(pg.lifetime_jitter_us), "3m", 0, 60 * MIN, .help = "more or less by up to this"},
@@ -156,6 +157,19 @@ const struct conf_option settings_table[] = {
     {"reconcile.interval", CONF_DURATION, AT(reconcile.interval_us), "10s", 100 * MS, 24 * 60 * MIN, .help = "order-worker: at least this between two rounds over all items (rule 40); what is wrong is told after two"},
     {"reconcile.rate", CONF_INT, AT(reconcile.rate), "2000", 10, 1000000, .help = "reservations compared per second at most, by one worker"},
     {"reconcile.mend", CONF_BOOL, AT(reconcile.mend), "true", .help = "puts right what is safe: only ever lowers Redis's free stock; false: tells it only, until seckillctl reconcile run"},
+
+    {"results.enabled", CONF_BOOL, AT(results.enabled), "true", .help = "publish what became of every reservation, for other systems: rocketmq.results_topic, or a stream per item in Redis"},
+    {"results.interval", CONF_DURATION, AT(results.interval_us), "200ms", 10 * MS, 60 * S, .help = "how often settled outcomes are looked for"},
+    {"results.batch", CONF_INT, AT(results.batch), "512", 1, 1024, .help = "outcomes of one look"},
+    {"results.stream_max", CONF_INT, AT(results.stream_max), "100000", 100, 100000000, .help = "redis_stream: entries of an item's stream, about; above, the oldest go, read or not"},
+    {"results.keep", CONF_DURATION, AT(results.keep_us), "24h", 1 * MIN, 30 * 1440 * MIN, .help = "redis_stream: an item's stream ends with the item's keys, and not before this after its last entry"},
+
+    {"retention.enabled", CONF_BOOL, AT(retention.enabled), "true", .help = "take away the books of items that are long over (orders, payments and refunds stay)"},
+    {"retention.after", CONF_DURATION, AT(retention.after_us), "168h", 1 * S, 365 * 1440 * MIN, .help = "an item's books go so long after all of its Redis keys are over"},
+    {"retention.strays", CONF_DURATION, AT(retention.strays_us), "720h", 1 * S, 365 * 1440 * MIN, .help = "what belongs to no item goes at this age: undecodable messages, workers' lives"},
+    {"retention.batch", CONF_INT, AT(retention.batch), "500", 1, 10000, .help = "rows of one call"},
+    {"retention.interval", CONF_DURATION, AT(retention.interval_us), "1s", 10 * MS, 60 * MIN, .help = "between two calls while there is something to take"},
+    {"retention.idle", CONF_DURATION, AT(retention.idle_us), "1m", 10 * MS, 1440 * MIN, .help = "between two calls while there is nothing"},
 
     {"item.delivery_window", CONF_DURATION, AT(item.delivery_us), "24h", 1 * MIN, 30 * 1440 * MIN, .help = "an item's Redis keys live on after its end: for late messages"},
     {"item.reconcile_window", CONF_DURATION, AT(item.reconcile_us), "24h", 1 * MIN, 30 * 1440 * MIN, .help = "and for reconciliation"},

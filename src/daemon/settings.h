@@ -89,7 +89,7 @@ struct settings {
 
     struct {
         setting_text endpoints, endpoint_map, namesrv;
-        setting_text topic, group, dead_group;
+        setting_text topic, group, dead_group, results_topic;
         setting_text access_key, secret_key_file, ca_file;
         bool tls;
         int64_t lease_us, poll_us, request_us, send_us, max_sends;
@@ -113,6 +113,16 @@ struct settings {
         int64_t interval_us, rate;
         bool mend;
     } reconcile;
+
+    struct {
+        bool enabled;
+        int64_t interval_us, batch, stream_max, keep_us;
+    } results;
+
+    struct {
+        bool enabled;
+        int64_t after_us, strays_us, interval_us, idle_us, batch;
+    } retention;
 
     struct {
         int64_t delivery_us, reconcile_us; /* keys live until ends + both */

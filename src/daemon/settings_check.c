@@ -94,7 +94,8 @@ static int check_names(const struct settings *s, char *err, size_t err_cap)
         size_t max;
     } names[] = {{"rocketmq.topic", s->rocketmq.topic, RMQ_TOPIC_MAX},
                  {"rocketmq.group", s->rocketmq.group, RMQ_GROUP_MAX},
-                 {"rocketmq.dead_group", s->rocketmq.dead_group, RMQ_GROUP_MAX}};
+                 {"rocketmq.dead_group", s->rocketmq.dead_group, RMQ_GROUP_MAX},
+                 {"rocketmq.results_topic", s->rocketmq.results_topic, RMQ_TOPIC_MAX}};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (!rmq_name_fits(names[i].name, names[i].max))
             return wrong(err, err_cap,
@@ -132,6 +133,9 @@ static int check_rocketmq(const struct settings *s, char *err, size_t err_cap)
                      RMQ_ACCESS_KEY_MAX);
     if (s->rocketmq.ca_file[0] && !s->rocketmq.tls)
         return wrong(err, err_cap, "rocketmq.ca_file is set, but rocketmq.tls is false");
+    if (strcmp(s->rocketmq.topic, s->rocketmq.results_topic) == 0)
+        return wrong(err, err_cap,
+                     "rocketmq.results_topic: must be another topic than rocketmq.topic");
     if (strcmp(s->rocketmq.group, s->rocketmq.dead_group) == 0)
         return wrong(err, err_cap,
                      "rocketmq.dead_group: must be another group than rocketmq.group");

@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "core/event.h"
 #include "core/item.h"
+#include "core/result.h"
 #include "core/uuid.h"
 #include "core/verdict.h"
 
@@ -119,9 +120,50 @@ struct orders_parked {
 };
 #define ORDERS_PARKED_MAX 64 /* in one call */
 
+/* Outbox rows that the result topic has not heard of, counted up to some bound. */
+struct orders_unpublished {
+    int64_t waiting, oldest_age_ms; /* 0: none */
+};
+
+/* What retention may take in one call. */
+struct orders_retention {
+    int64_t after_ms;  /* of an item whose keys in Redis have been over for so long */
+    int64_t strays_ms; /* of what belongs to no item: when so old */
+    int max;           /* rows, about */
+    bool results;      /* rows of the outbox must have been published, too */
+};
+enum orders_table {
+    ORDERS_T_OUTBOX,
+    ORDERS_T_INBOX,
+    ORDERS_T_LEDGER,
+    ORDERS_T_ATTEMPTS,
+    ORDERS_T_SUSPECTS,
+    ORDERS_T_LETTERS,
+    ORDERS_T_PARKED,
+    ORDERS_T_RUNS,
+    ORDERS_T_ACTIONS,
+    ORDERS_T_LIVES,
+    ORDERS_T_ITEMS, /* no rows go: so many items are done */
+    ORDERS_TABLES
+};
+/* "outbox" … as in PostgreSQL. */
+static inline const char *orders_table_name(enum orders_table t)
+{
+    static const char *const names[ORDERS_TABLES] = {
+        "outbox",           "consumer_inbox", "stock_ledger",    "consumer_attempt_log",
+        "suspect_runs",     "dead_letters",   "parked_commands", "reconciliation_runs",
+        "operator_actions", "worker_lives",   "activities"};
+    return names[t];
+}
+struct orders_retained {
+    int64_t rows[ORDERS_TABLES];
+    bool more; /* there may be: its next turn is soon */
+};
+
 #define ORDERS_LETTERS_MAX 256 /* in one call */
 struct orders_dead_letter {
-    bool decoded; /* false: no message_id; key is the broker's id (rule 24) */
+    bool decoded;               /* false: no message_id; key is the broker's id (rule 24) */
+    enum event_command command; /* decoded */
     struct uuid message_id, request_id, reservation_id;
     int64_t user_id, order_id;
     struct item item;
@@ -182,6 +224,10 @@ struct orders_ops {
      * ORDERS_PARKED_MAX; out: how many. */
     int (*parked)(struct orders *, const struct ctx *, int64_t give_up_ms,
                   struct orders_parked *rows, int *n);
+    /* Own failures of parked commands (rule 20): one attempt more for each; those that have
+     * max_attempts are quarantined as dead letters and parked no longer: *quarantined of them. */
+    int (*parked_failed)(struct orders *, const struct ctx *, const struct uuid *message_ids, int n,
+                         const char *error_kind, int max_attempts, int *quarantined);
     /* Ends unpaid orders created before that time (PostgreSQL's clock), the oldest first, but none
      * of whom a payment is known that was accepted within pay_within_ms (rule 31). Their outbox
      * rows, to be settled: *n in: capacity; out: how many. */
@@ -193,6 +239,18 @@ struct orders_ops {
      * out: how many. */
     int (*unsettled)(struct orders *, const struct ctx *, int64_t min_age_ms,
                      struct orders_unsettled *rows, int *n);
+    /* Settled rows that were not published yet, oldest first, claimed for claim_ms, skipping locked
+     * ones (rule 9): *n in: capacity, out: how many. */
+    int (*unpublished)(struct orders *, const struct ctx *, int64_t claim_ms, struct result *rows,
+                       int *n);
+    /* Marks outbox rows as published (one update). */
+    int (*mark_published)(struct orders *, const struct ctx *, const int64_t *outbox_ids, int n);
+    /* Counted up to max. */
+    int (*unpublished_backlog)(struct orders *, const struct ctx *, int max,
+                               struct orders_unpublished *backlog);
+    /* Retention: one small batch of what is over, adding to *taken. */
+    int (*retain)(struct orders *, const struct ctx *, const struct orders_retention *what,
+                  struct orders_retained *taken);
     /* The inbox rows of these messages, in the same order. */
     int (*inbox)(struct orders *, const struct ctx *, const struct uuid *message_ids,
                  struct orders_inbox *rows, int n);

@@ -604,3 +604,85 @@ def test_behind_pgbouncer_in_transaction_mode(life, database):
         a.close()
         b.close()
     assert life.audit() == 2
+
+
+# --- commands that fail by their own fault (rule 20) ---
+
+def failed(life, *commands, most=3):
+    return life.scalar("SELECT seckill_parked_failed(%s, 'boom', %s)", list(commands), most)
+
+
+def test_rule20_a_parked_command_that_fails_too_often_is_put_away(life):
+    life.item(5)
+    bad, good = life.messages(2)
+    life.cancels([bad, good])
+    ids = [life.cancel_id(m) for m in (bad, good)]
+    assert [failed(life, ids[0]) for _ in range(3)] == [0, 0, 1]
+    assert failed(life, ids[0]) == 0, "once"
+    assert life.parked() == (1, 1)
+    assert life.c.execute("SELECT status, command FROM consumer_inbox WHERE message_id = %s", (ids[0],)).fetchone() == (
+        "QUARANTINED", "ORDER_CANCEL_REQUESTED")
+    assert life.c.execute("SELECT body, deliveries, user_id FROM dead_letters WHERE message_id = %s", (ids[0],)).fetchone() == (
+        b"cancel", 3, bad.user)
+    life.place([bad, good])
+    life.unclaim()
+    assert [row[1] for row in life.sweep()] == [ids[1]], "it is swept no more"
+    assert life.cancel(bad).result == "QUARANTINED"
+    # replayed: a new life, with its failures forgotten; the order is there now
+    letter = life.scalar("SELECT dead_letter_id FROM dead_letters WHERE message_id = %s", ids[0])
+    assert life.c.execute("SELECT message_id FROM seckill_replay(%s)", (letter,)).fetchone() == (ids[0],)
+    assert life.c.execute("SELECT generation, attempts FROM consumer_attempt_log WHERE message_id = %s", (ids[0],)).fetchone() == (2, 0)
+    assert life.cancel(bad).result == "CANCELLED"
+    assert life.cancel(good).result == "CANCELLED"
+
+
+def test_rule25_a_replayed_command_can_be_parked_again(life):
+    life.item(5)
+    m = life.message()
+    life.cancel(m)
+    command = life.cancel_id(m)
+    assert failed(life, command, most=1) == 1
+    letter = life.scalar("SELECT dead_letter_id FROM dead_letters WHERE message_id = %s", command)
+    life.c.execute("SELECT * FROM seckill_replay(%s)", (letter,))
+    assert life.cancel(m).result == "PARKED" and life.parked() == (1, 0)
+    life.place([m])
+    assert [row[1] for row in life.sweep()] == [command]
+    assert life.cancel(m).result == "CANCELLED"
+
+
+def test_a_quarantined_payment_names_no_reservation(life):
+    """It could not be stored before, and came back for ever."""
+    life.item(5)
+    m = life.message()
+    p = life.payment(m)
+    put = ("SELECT stored FROM seckill_quarantine_all(%s, %s, %s::uuid[], %s::uuid[], %s::uuid[], %s, %s, %s, %s, %s, %s::int[], %s)",
+           ([life.activity], [life.sku], [p.message], [p.request], ["00000000-0000-0000-0000-000000000000"], [p.user], [p.order], ["1-0"], [b"pay"],
+            ["broken"], [8], ["ORDER_PAY_REQUESTED"]))
+    assert life.c.execute(*put).fetchall() == [(True,)]
+    assert life.c.execute("SELECT status, command, result FROM consumer_inbox WHERE message_id = %s", (p.message,)).fetchone() == (
+        "QUARANTINED", "ORDER_PAY_REQUESTED", None)
+    assert life.find(m) is None, "it is no order message"
+    assert life.pay(p).result == "QUARANTINED"
+    letter = life.scalar("SELECT dead_letter_id FROM dead_letters WHERE message_id = %s", p.message)
+    life.c.execute("SELECT * FROM seckill_replay(%s)", (letter,))
+    life.place([m])
+    assert life.pay(p).result == "PAID"
+
+
+def test_rule20_attempts_of_commands_are_counted_by_generation(life):
+    """consumer_attempt_log: own failures only, of whatever message; a replay begins at 0."""
+    m = life.message()
+    life.item(5)
+    for n in (1, 2, 3):
+        assert life.scalar("SELECT attempts FROM seckill_count_attempts(%s, %s)", [m.message], f"kind {n}") == n
+    row = "SELECT generation, attempts, last_error_kind, consumer_group, last_at >= first_at FROM consumer_attempt_log WHERE message_id = %s"
+    assert life.c.execute(row, (m.message,)).fetchone() == (1, 3, "kind 3", "seckill-order-create-v1", True)
+    life.quarantine(m)
+    letter = life.scalar("SELECT dead_letter_id FROM dead_letters WHERE message_id = %s", m.message)
+    life.c.execute("SELECT * FROM seckill_replay(%s)", (letter,))
+    assert life.c.execute(row, (m.message,)).fetchone()[:2] == (2, 0)
+    # what settles by itself (an order, a void) counts nothing
+    voided = life.message()
+    life.place([m])
+    life.void(voided)
+    assert life.c.execute("SELECT attempts FROM seckill_attempts(%s) ORDER BY ord", ([m.message, voided.message],)).fetchall() == [(0,), (0,)]

@@ -396,14 +396,17 @@ class System:
             return {}
         n = f"{os.getpid()}-{next(_names)}"
         self.topic, self.group, self.dead_group, self.reader = f"orders-{n}", f"create-{n}", f"dead-{n}", f"reader-{n}"
+        self.results_topic = f"results-{n}"
         if self.mq.auth:  # ours may use no other
             self.topic, self.group, self.dead_group = self.mq.default_topic, self.mq.default_group, self.mq.dead_group
+            self.results_topic = "seckill-order-results"
         return {**ROCKETMQ, **self.mq.settings(), "rocketmq.topic": self.topic, "rocketmq.group": self.group,
+                "rocketmq.results_topic": self.results_topic,
                 "rocketmq.dead_group": self.dead_group}
 
     def make_topics(self, retries=16):
         if not self.mq.auth:
-            self.mq.topic(self.topic, f"%DLQ%{self.group}:NORMAL:1")
+            self.mq.topic(self.topic, self.results_topic, f"%DLQ%{self.group}:NORMAL:1")
             self.mq.group(f"{self.group}:{retries}", f"{self.dead_group}:1000", f"{self.reader}:1000")
 
     def lag(self):

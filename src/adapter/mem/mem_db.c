@@ -158,6 +158,8 @@ int64_t mem_db_add_outbox(struct mem_db *db, struct item item, const struct orde
                                          .other_order_id = row->other_order_id,
                                          .other_reservation_id = row->other_reservation_id,
                                          .other_request_id = row->other_request_id};
+    out->message_id = row->message_id;
+    out->order_id = row->order_id;
     out->created_us = db->sched->now_us;
     list_push_back(&db->outbox, &out->link);
     return out->row.outbox_id;
@@ -186,6 +188,14 @@ struct mem_note *mem_db_add_note(struct mem_db *db, enum mem_note_kind kind, con
     n->at_us = db->sched->now_us;
     list_push_back(&db->notes, &n->link);
     return n;
+}
+
+int mem_db_count_attempt(struct mem_db *db, const struct uuid *message_id)
+{
+    struct mem_note *a = mem_db_note(db, MEM_NOTE_ATTEMPTS, message_id, NULL);
+    if (!a)
+        a = mem_db_add_note(db, MEM_NOTE_ATTEMPTS, message_id, NULL);
+    return ++a->value;
 }
 
 /* --- straight access for tests --- */

@@ -31,8 +31,9 @@ struct mem_inbox {
 struct mem_outbox {
     struct list link;
     struct orders_unsettled row;
-    int64_t created_us;
-    bool settled;
+    struct uuid message_id;
+    int64_t order_id, created_us, claimed_us;
+    bool settled, published;
 };
 
 /* A cancel or a payment that was seen. */
@@ -102,6 +103,8 @@ struct mem_note *mem_db_note(struct mem_db *db, enum mem_note_kind kind, const s
 struct mem_note *mem_db_add_note(struct mem_db *db, enum mem_note_kind kind, const struct uuid *id,
                                  const char *text);
 
+int mem_db_count_attempt(struct mem_db *db,
+                         const struct uuid *message_id); /* one more: all of it */
 /* The rc of a batch with a poisoned message; 0: none is. */
 int mem_db_poisoned(struct mem_db *db, const struct uuid *message_id);
 /* Ends an active, unpaid order: rc 0 with its outbox row; 1: it is neither. */
@@ -114,7 +117,20 @@ int mem_orders_enter(struct orders *port, const struct ctx *ctx, int kind);
 int mem_orders_leave(struct orders *port, const struct ctx *ctx, int rc);
 bool mem_orders_twice(struct orders *port); /* the fault of this call: it is applied twice */
 struct mem_db *mem_orders_db(struct orders *port);
+/* mem_orders_outbox.c */
+int mem_orders_mark_settled(struct orders *o, const struct ctx *ctx, const int64_t *ids, int n);
+int mem_orders_unsettled(struct orders *o, const struct ctx *ctx, int64_t min_age_ms,
+                         struct orders_unsettled *rows, int *n);
+int mem_orders_unpublished(struct orders *o, const struct ctx *ctx, int64_t claim_ms,
+                           struct result *rows, int *n);
+int mem_orders_mark_published(struct orders *o, const struct ctx *ctx, const int64_t *ids, int n);
+int mem_orders_unpublished_backlog(struct orders *o, const struct ctx *ctx, int max,
+                                   struct orders_unpublished *backlog);
+int mem_orders_retain(struct orders *o, const struct ctx *ctx, const struct orders_retention *what,
+                      struct orders_retained *taken);
 /* mem_orders_commands.c */
+int mem_orders_parked_failed(struct orders *o, const struct ctx *ctx, const struct uuid *ids, int n,
+                             const char *error_kind, int max_attempts, int *quarantined);
 int mem_orders_cancel(struct orders *o, const struct ctx *ctx, struct item item,
                       struct orders_command *rows, int n, bool give_up);
 int mem_orders_pay(struct orders *o, const struct ctx *ctx, struct item item,

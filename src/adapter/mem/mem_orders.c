@@ -100,35 +100,6 @@ static int op_place(struct orders *o, const struct ctx *ctx, struct item item,
     return mem_orders_leave(o, ctx, mem_db_place(of(o)->db, item, rows, n));
 }
 
-static int op_mark_settled(struct orders *o, const struct ctx *ctx, const int64_t *ids, int n)
-{
-    int rc = mem_orders_enter(o, ctx, MEM_ORDERS_MARK_SETTLED);
-    if (rc)
-        return rc;
-    list_for_each (l, &of(o)->db->outbox) {
-        struct mem_outbox *out = container_of(l, struct mem_outbox, link);
-        for (int i = 0; i < n; i++)
-            out->settled |= out->row.outbox_id == ids[i];
-    }
-    return mem_orders_leave(o, ctx, 0);
-}
-
-static int op_unsettled(struct orders *o, const struct ctx *ctx, int64_t min_age_ms,
-                        struct orders_unsettled *rows, int *n)
-{
-    int rc = mem_orders_enter(o, ctx, MEM_ORDERS_UNSETTLED), cap = *n;
-    *n = 0;
-    if (rc)
-        return rc;
-    list_for_each (l, &of(o)->db->outbox) {
-        const struct mem_outbox *out = container_of(l, struct mem_outbox, link);
-        if (!out->settled && *n < cap &&
-            out->created_us <= of(o)->db->sched->now_us - min_age_ms * 1000)
-            rows[(*n)++] = out->row;
-    }
-    return mem_orders_leave(o, ctx, 0);
-}
-
 static int op_inbox(struct orders *o, const struct ctx *ctx, const struct uuid *ids,
                     struct orders_inbox *rows, int n)
 {
@@ -213,12 +184,8 @@ static int op_count_attempts(struct orders *o, const struct ctx *ctx, const stru
     (void)error_kind;
     if (rc)
         return rc;
-    for (int i = 0; i < n; i++) {
-        struct mem_note *a = mem_db_note(of(o)->db, MEM_NOTE_ATTEMPTS, &ids[i], NULL);
-        if (!a)
-            a = mem_db_add_note(of(o)->db, MEM_NOTE_ATTEMPTS, &ids[i], NULL);
-        counts[i] = ++a->value;
-    }
+    for (int i = 0; i < n; i++)
+        counts[i] = mem_db_count_attempt(of(o)->db, &ids[i]);
     return mem_orders_leave(o, ctx, 0);
 }
 
@@ -388,9 +355,14 @@ static const struct orders_ops ops = {
     .cancel = mem_orders_cancel,
     .pay = mem_orders_pay,
     .parked = mem_orders_parked,
+    .parked_failed = mem_orders_parked_failed,
     .expire = mem_orders_expire,
-    .mark_settled = op_mark_settled,
-    .unsettled = op_unsettled,
+    .mark_settled = mem_orders_mark_settled,
+    .unsettled = mem_orders_unsettled,
+    .unpublished = mem_orders_unpublished,
+    .mark_published = mem_orders_mark_published,
+    .unpublished_backlog = mem_orders_unpublished_backlog,
+    .retain = mem_orders_retain,
     .inbox = op_inbox,
     .void_message = op_void,
     .quarantine = op_quarantine,

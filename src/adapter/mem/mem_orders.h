@@ -17,9 +17,14 @@ enum mem_orders_op {
     MEM_ORDERS_CANCEL,
     MEM_ORDERS_PAY,
     MEM_ORDERS_PARKED,
+    MEM_ORDERS_PARKED_FAILED,
     MEM_ORDERS_EXPIRE,
     MEM_ORDERS_MARK_SETTLED,
     MEM_ORDERS_UNSETTLED,
+    MEM_ORDERS_UNPUBLISHED,
+    MEM_ORDERS_MARK_PUBLISHED,
+    MEM_ORDERS_UNPUBLISHED_BACKLOG,
+    MEM_ORDERS_RETAIN,
     MEM_ORDERS_INBOX,
     MEM_ORDERS_VOID,
     MEM_ORDERS_QUARANTINE,
@@ -87,6 +92,7 @@ void mem_db_promote(struct mem_db *db);
 int mem_db_lose_order(struct mem_db *db, int64_t order_id);
 void mem_db_set_total(struct mem_db *db, struct item item, int64_t total);
 void mem_db_settled_all(struct mem_db *db); /* as if Redis had heard of everything */
+int mem_db_outbox(struct mem_db *db, bool unpublished); /* rows; or only those not published */
 /* Each: sold = active orders <= total; at most one active order per user; one inbox row per
  * message. NULL when all hold, else what does not. */
 const char *mem_db_audit(struct mem_db *db);

@@ -184,6 +184,26 @@ int mem_orders_parked(struct orders *o, const struct ctx *ctx, int64_t give_up_m
     return mem_orders_leave(o, ctx, 0);
 }
 
+int mem_orders_parked_failed(struct orders *o, const struct ctx *ctx, const struct uuid *ids, int n,
+                             const char *error_kind, int max_attempts, int *quarantined)
+{
+    int rc = mem_orders_enter(o, ctx, MEM_ORDERS_PARKED_FAILED);
+    (void)error_kind;
+    *quarantined = 0;
+    if (rc)
+        return rc;
+    struct mem_db *db = mem_orders_db(o);
+    for (int i = 0; i < n; i++) {
+        struct mem_command *c = find(db, &ids[i]);
+        if (!c || !c->parked || mem_db_count_attempt(db, &ids[i]) < max_attempts)
+            continue;
+        mem_db_add_note(db, MEM_NOTE_DEAD_LETTER, &ids[i], "parked");
+        c->parked = false;
+        ++*quarantined;
+    }
+    return mem_orders_leave(o, ctx, 0);
+}
+
 static bool paid_in_time(const struct mem_db *db, const struct mem_order *o, int64_t within_ms)
 {
     list_for_each (l, &db->commands) {

@@ -1,4 +1,4 @@
-/* Cancels, payments, parked commands, expiry: sql/0007_commands.sql. */
+/* Cancels, payments, parked commands, expiry: sql/0007_commands.sql and what came after it. */
 #include "adapter/pg/pg_metrics.h"
 #include "adapter/pg/pg_orders.h"
 #include "adapter/pg/pg_rows.h"
@@ -122,6 +122,26 @@ int pg_parked(struct orders *o, const struct ctx *ctx, int64_t give_up_ms,
         if (row->body_len > 0)
             memcpy(row->body, body.ptr, row->body_len);
     }
+    return 0;
+}
+
+int pg_parked_failed(struct orders *o, const struct ctx *ctx, const struct uuid *message_ids, int n,
+                     const char *error_kind, int max_attempts, int *quarantined)
+{
+    struct pg_conn *c = pg_orders_conn(o);
+    struct pg_args a;
+    pg_args_init(&a, &c->buf);
+    pg_add_uuids(&a, message_ids, sizeof *message_ids, n);
+    pg_add_text(&a, str_of(error_kind));
+    pg_add_i32(&a, max_attempts);
+    PG_RESULT r = NULL;
+    int rc =
+        pg_conn_query(c, ctx, PG_WRITES, "SELECT seckill_parked_failed($1, $2, $3)", &a, "i", &r);
+    if (rc)
+        return rc;
+    if (PQntuples(r) != 1)
+        return ERR_INTERNAL;
+    *quarantined = pg_i32(r, 0, 0);
     return 0;
 }
 

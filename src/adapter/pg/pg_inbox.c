@@ -73,6 +73,11 @@ int pg_quarantine(struct orders *o, const struct ctx *ctx, const struct orders_d
 {
     struct pg_conn *c = pg_orders_conn(o);
     const size_t stride = sizeof *letters;
+    struct str commands[ORDERS_LETTERS_MAX];
+    for (int i = 0; i < n; i++)
+        commands[i] = letters[i].command == EVENT_CREATE
+                          ? STR("")
+                          : str_of(event_command_name(letters[i].command));
     struct pg_args a;
     pg_args_init(&a, &c->buf);
     pg_add_i64s(&a, &letters->item.activity_id, stride, n);
@@ -86,10 +91,11 @@ int pg_quarantine(struct orders *o, const struct ctx *ctx, const struct orders_d
     pg_add_byteas(&a, &letters->body, stride, n);
     pg_add_texts(&a, &letters->reason, stride, n);
     pg_add_i32s(&a, &letters->deliveries, stride, n);
+    pg_add_texts(&a, commands, sizeof commands[0], n);
     PG_RESULT r = NULL;
     int rc = pg_conn_query(c, ctx, PG_WRITES,
                            "SELECT ord, stored FROM seckill_quarantine_all($1, $2, $3, $4, $5, $6, "
-                           "$7, $8, $9, $10, $11)",
+                           "$7, $8, $9, $10, $11, $12)",
                            &a, "ib", &r);
     if (rc)
         return rc;

@@ -25,6 +25,8 @@ int pg_pay_orders(struct orders *o, const struct ctx *ctx, struct item item,
                   struct orders_command *rows, int n, bool give_up);
 int pg_parked(struct orders *o, const struct ctx *ctx, int64_t give_up_ms,
               struct orders_parked *rows, int *n);
+int pg_parked_failed(struct orders *o, const struct ctx *ctx, const struct uuid *message_ids, int n,
+                     const char *error_kind, int max_attempts, int *quarantined);
 int pg_expire(struct orders *o, const struct ctx *ctx, struct item item, int64_t created_before_ms,
               int64_t pay_within_ms, struct orders_unsettled *rows, int *n);
 
@@ -39,6 +41,15 @@ int pg_mark_settled(struct orders *o, const struct ctx *ctx, const int64_t *outb
 int pg_outbox_rows(const PGresult *r, struct orders_unsettled *rows, int max, int *n);
 int pg_unsettled(struct orders *o, const struct ctx *ctx, int64_t min_age_ms,
                  struct orders_unsettled *rows, int *n);
+int pg_unpublished(struct orders *o, const struct ctx *ctx, int64_t claim_ms, struct result *rows,
+                   int *n);
+int pg_mark_published(struct orders *o, const struct ctx *ctx, const int64_t *outbox_ids, int n);
+int pg_unpublished_backlog(struct orders *o, const struct ctx *ctx, int max,
+                           struct orders_unpublished *backlog);
+
+/* pg_retention.c */
+int pg_retain(struct orders *o, const struct ctx *ctx, const struct orders_retention *what,
+              struct orders_retained *taken);
 
 /* pg_inbox.c */
 int pg_inbox(struct orders *o, const struct ctx *ctx, const struct uuid *message_ids,

@@ -8,7 +8,7 @@
  *   session.c    a client id with its route and settings: producer, each consumer group (session.h)
  *   telemetry.c  the stream of settings and commands, heartbeats, per session and channel
  *   route.c      which broker is reached by which channel
- *   producer.c   publishing (producer.h)
+ *   producer.c   publishing (producer.h)     results.c  the results port
  *   consumer.h   the other half: receive, ack, extend, retry later, dead letters, backlog
  */
 #pragma once
@@ -206,4 +206,4 @@ struct rmq_later {
     int rc;
 };
 void rmq_later_start(struct rocketmq *mq, struct op_space *space, struct op *op, int rc);
-void rmq_metrics_init(struct rmq_metrics *m);
+void rmq_metrics_init(struct rmq_metrics *m, const char *queue /* label */);

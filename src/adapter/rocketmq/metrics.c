@@ -2,12 +2,10 @@
 
 #include <stdio.h>
 
-#define QUEUE "queue=\"rocketmq\""
-
-static struct metric *published(const char *result)
+static struct metric *published(const char *queue, const char *result)
 {
     char labels[64];
-    snprintf(labels, sizeof labels, QUEUE ",result=\"%s\"", result);
+    snprintf(labels, sizeof labels, "queue=\"%.20s\",result=\"%s\"", queue, result);
     return metric_counter("seckill_mq_publish_total",
                           "publishes that ended: accepted, refused, unknown", labels);
 }
@@ -22,13 +20,15 @@ static struct metric *complaint(const char *kind)
     return m;
 }
 
-void rmq_metrics_init(struct rmq_metrics *m)
+void rmq_metrics_init(struct rmq_metrics *m, const char *queue)
 {
-    m->accepted = published("accepted");
-    m->refused = published("refused");
-    m->unknown = published("unknown");
+    char label[32];
+    snprintf(label, sizeof label, "queue=\"%.20s\"", queue);
+    m->accepted = published(queue, "accepted");
+    m->refused = published(queue, "refused");
+    m->unknown = published(queue, "unknown");
     m->publish_duration = metric_histogram("seckill_mq_publish_duration_seconds",
-                                           "from a publish to its result", QUEUE, NULL, 0);
+                                           "from a publish to its result", label, NULL, 0);
     m->retries = metric_counter("seckill_mq_publish_retries_total", "second attempts", NULL);
     m->odd_receipts = metric_counter("seckill_mq_publish_odd_receipts_total",
                                      "receipts that do not fit what was sent", NULL);

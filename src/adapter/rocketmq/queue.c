@@ -102,7 +102,7 @@ struct queue *rocketmq_queue_new(struct loop *l, const struct rocketmq_config *c
     list_init(&mq->sessions);
     list_init(&mq->later);
     rmq_arena_init(&mq->arena, ARENA_MAX);
-    rmq_metrics_init(&mq->m);
+    rmq_metrics_init(&mq->m, c->metric_queue ? c->metric_queue : "rocketmq");
     int rc = rmq_config_init(mq, c, err, err_cap);
     if (!rc)
         rc = open_access(mq, err, err_cap);

@@ -10,6 +10,7 @@
 
 #include "loop/loop.h"
 #include "port/queue.h"
+#include "port/results.h"
 
 /* Strings are borrowed for the call. What is 0, NULL or "" takes the default. */
 struct rocketmq_config {
@@ -22,13 +23,14 @@ struct rocketmq_config {
     bool tls;
     const char *ca_file;
     bool consume;
-    int max_in_hand;      /* messages in memory at most: the caller's slots */
-    int max_sends;        /* SendMessage on the wire per proxy at most: 256 */
-    int64_t lease_us;     /* invisible time: 15 s */
-    int64_t poll_us;      /* long poll: 5 s */
-    int64_t request_us;   /* any other request: 3 s */
-    int64_t refresh_us;   /* route: 30 s */
-    int64_t heartbeat_us; /* 10 s */
+    int max_in_hand;          /* messages in memory at most: the caller's slots */
+    int max_sends;            /* SendMessage on the wire per proxy at most: 256 */
+    int64_t lease_us;         /* invisible time: 15 s */
+    int64_t poll_us;          /* long poll: 5 s */
+    int64_t request_us;       /* any other request: 3 s */
+    int64_t refresh_us;       /* route: 30 s */
+    int64_t heartbeat_us;     /* 10 s */
+    const char *metric_queue; /* label of the publishes' metrics: "rocketmq" */
 };
 
 /* NULL: the configuration is no good (err). Connects in the background. */
@@ -48,3 +50,14 @@ const char *rocketmq_queue_complaint(const struct queue *q);
 /* It stays until somebody puts it right; proxies that cannot be reached may come back by
  * themselves. */
 bool rocketmq_queue_complaint_lasts(const struct queue *q);
+
+/* The results port on a topic of its own, c->topic: a client of its own, which only publishes. A
+ * message per row, with an id made of result_key, and the keys message_id, a:s:reservation_id,
+ * request_id. Rows of one call arrive or not one by one. */
+struct results *rocketmq_results_new(struct loop *l, const struct rocketmq_config *c, char *err,
+                                     size_t err_cap);
+/* Calls under way complete first, inside this call. */
+void rocketmq_results_free(struct results *r);
+/* As of the queue. */
+bool rocketmq_results_ready(struct results *r);
+const char *rocketmq_results_complaint(struct results *r);

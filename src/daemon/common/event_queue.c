@@ -1,9 +1,9 @@
 #include "daemon/common/event_queue.h"
 
 #include "adapter/redis_stream/redis_stream.h"
-#include "adapter/rocketmq/rocketmq.h"
 #include "base/log.h"
 #include "core/event.h"
+#include "daemon/common/rocketmq_client.h"
 #include "daemon/common/store.h"
 #include <stdio.h>
 
@@ -42,27 +42,11 @@ static struct queue *new_rocketmq(struct loop *l, const struct settings *s,
                                   const struct event_queue_config *c, char *err, size_t err_cap)
 {
     char secret[CONF_STRING_MAX];
-    if (settings_secret_key(s, secret, sizeof(secret), err, err_cap) < 0)
+    struct rocketmq_config config;
+    if (rocketmq_client_config(s, &config, secret, sizeof(secret), err, err_cap) < 0)
         return NULL;
-    struct rocketmq_config config = {.endpoints = s->rocketmq.endpoints,
-                                     .endpoint_map = s->rocketmq.endpoint_map,
-                                     .namesrv = s->rocketmq.namesrv,
-                                     .topic = s->rocketmq.topic,
-                                     .group = s->rocketmq.group,
-                                     .dead_group = s->rocketmq.dead_group,
-                                     .access_key = s->rocketmq.access_key,
-                                     .secret_key = secret,
-                                     .tls = s->rocketmq.tls,
-                                     .ca_file = s->rocketmq.ca_file,
-                                     /* the backlog is a group's */
-                                     .consume = c->use != EVENT_QUEUE_PUBLISH,
-                                     .max_in_hand = c->max_in_hand > 0 ? c->max_in_hand : 1,
-                                     .max_sends = (int)s->rocketmq.max_sends,
-                                     .lease_us = s->rocketmq.lease_us,
-                                     .poll_us = s->rocketmq.poll_us,
-                                     .request_us = s->rocketmq.request_us,
-                                     .refresh_us = s->rocketmq.refresh_us,
-                                     .heartbeat_us = s->rocketmq.heartbeat_us};
+    config.consume = c->use != EVENT_QUEUE_PUBLISH; /* the backlog is a group's */
+    config.max_in_hand = c->max_in_hand > 0 ? c->max_in_hand : 1;
     struct queue *q = rocketmq_queue_new(l, &config, err, err_cap);
     explicit_bzero(secret, sizeof(secret));
     return q;

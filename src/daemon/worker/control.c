@@ -187,6 +187,19 @@ static void start_queue_check(struct admin_check *check)
     loop_defer(d->loop, &d->queue_told);
 }
 
+/* Nobody waits for it: never more than degraded. */
+static void on_results_told(struct loop_task *t)
+{
+    struct daemon *d = container_of(t, struct daemon, results_told);
+    admin_check_done(&d->results_check, 0, result_topic_complaint(&d->results));
+}
+
+static void start_results_check(struct admin_check *check)
+{
+    struct daemon *d = container_of(check, struct daemon, results_check);
+    loop_defer(d->loop, &d->results_told);
+}
+
 /* --- life --- */
 
 int control_init(struct daemon *d, char *err, size_t err_cap)
@@ -199,6 +212,10 @@ int control_init(struct daemon *d, char *err, size_t err_cap)
     d->checks[2] = &d->catalog_check;
     d->queue_check = (struct admin_check){.name = "queue", .start = start_queue_check};
     d->checks[3] = &d->queue_check;
+    d->results_check = (struct admin_check){.name = "results", .start = start_results_check};
+    d->checks[4] = &d->results_check;
+    list_init(&d->results_told.link);
+    d->results_told.on_run = on_results_told;
     list_init(&d->queue_told.link);
     d->queue_told.on_run = on_queue_told;
     list_init(&d->pg_refused.link);
@@ -211,7 +228,7 @@ int control_init(struct daemon *d, char *err, size_t err_cap)
                                   .conf = &d->conf,
                                   .checks = d->checks,
                                   /* the store's own queue is asked by the store's check */
-                                  .n_checks = event_queue_is_stores(&d->settings) ? 3 : 4};
+                                  .n_checks = event_queue_is_stores(&d->settings) ? 3 : 5};
     d->admin = admin_new(d->loop, &config, err, err_cap);
     if (!d->admin)
         return ERR_UNAVAIL;
@@ -241,6 +258,10 @@ void control_deinit(struct daemon *d)
     if (d->queue_check.running) {
         loop_defer_cancel(&d->queue_told);
         on_queue_told(&d->queue_told);
+    }
+    if (d->results_check.running) {
+        loop_defer_cancel(&d->results_told);
+        on_results_told(&d->results_told);
     }
     if (d->admin)
         admin_free(d->admin);

@@ -1,10 +1,12 @@
 /* order-worker. One loop (the main thread): signals, admin port, queue, stock and every flow; and a
- * crew of pg.connections threads with a connection each. Internal to daemon/worker. */
+ * crew of pg.connections threads with a connection each, and one more thread with its own
+ * (worker.upkeep). Internal to daemon/worker. */
 #pragma once
 
 #include "app/worker.h"
 #include "daemon/admin.h"
 #include "daemon/common/event_queue.h"
+#include "daemon/common/result_topic.h"
 #include "daemon/settings.h"
 #include "loop/loop.h"
 #include "port/stock.h"
@@ -28,7 +30,9 @@ struct daemon {
     struct admin *admin;
     struct orders *orders[DAEMON_CREW_MAX];
     int n_orders;
+    struct orders *upkeep; /* one more connection, for results and retention */
     struct event_queue queue;
+    struct result_topic results;
     struct worker worker;
     enum daemon_phase phase;
     struct timer timer; /* the next phase */
@@ -37,13 +41,13 @@ struct daemon {
     bool started; /* the flows */
     int status;   /* of the process */
 
-    struct admin_check redis_check, pg_check, catalog_check, queue_check;
-    struct admin_check *checks[4];
+    struct admin_check redis_check, pg_check, catalog_check, queue_check, results_check;
+    struct admin_check *checks[5];
     struct stock_probe redis_probe;
     struct share_job pg_probe;
     struct ctx pg_ctx;
     bool pg_probing, pg_answered;
-    struct loop_task pg_refused, catalog_told, queue_told;
+    struct loop_task pg_refused, catalog_told, queue_told, results_told;
     struct event_queue_wait queue_wait;
     struct op close_op;
 };

@@ -102,6 +102,13 @@ static struct worker_config config_of(const struct settings *s)
         .quarantine_hold_us = s->worker.quarantine_hold_us,
         .unpaid_us = s->order.unpaid_us,
         .parked_give_up_us = s->order.parked_give_up_us,
+        .results_interval_us = s->results.interval_us,
+        .results_batch = (int)s->results.batch,
+        .retain_after_us = s->retention.after_us,
+        .retain_strays_us = s->retention.strays_us,
+        .retain_interval_us = s->retention.interval_us,
+        .retain_idle_us = s->retention.idle_us,
+        .retain_batch = s->retention.enabled ? (int)s->retention.batch : 0,
         .items_refresh_us = s->worker.items_refresh_us,
         .max_items = (int)s->worker.max_items,
     };
@@ -136,6 +143,9 @@ static int open_ports(struct daemon *d)
     if (event_queue_init(&d->queue, d->loop, s, &queue, err, sizeof err) < 0)
         return fail("the queue cannot be opened", err);
     w->queue = d->queue.port;
+    if (result_topic_init(&d->results, d->loop, s, err, sizeof err) < 0)
+        return fail("the result topic cannot be opened", err);
+    w->results = d->results.port;
     struct pg_config pg = {.conninfo = s->pg.conninfo,
                            .connect_us = s->pg.connect_us,
                            .lifetime_us = s->pg.lifetime_us,
@@ -147,6 +157,12 @@ static int open_ports(struct daemon *d)
         if (!o)
             return fail("the orders cannot be opened", "no memory");
         d->orders[d->n_orders++] = o;
+    }
+    if (w->results || s->retention.enabled) {
+        d->upkeep = pg_orders_new(&pg);
+        w->upkeep = crew_jobs_new(d->loop, &d->upkeep, 1);
+        if (!w->upkeep)
+            return fail("the crew cannot start", "no threads");
     }
     w->jobs = crew_jobs_new(d->loop, d->orders, n);
     return w->jobs ? 0 : fail("the crew cannot start", "no threads");
@@ -185,9 +201,12 @@ static int start(struct daemon *d)
 static void end(struct daemon *d)
 {
     event_queue_deinit(&d->queue);
+    result_topic_deinit(&d->results);
     if (d->worker.stock)
         redis_stock_free(d->worker.stock);
     crew_jobs_free(d->worker.jobs);
+    crew_jobs_free(d->worker.upkeep);
+    pg_orders_free(d->upkeep);
     for (int i = 0; i < d->n_orders; i++)
         pg_orders_free(d->orders[i]);
     if (d->loop) {

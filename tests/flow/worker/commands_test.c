@@ -233,6 +233,68 @@ static void test_a_bad_command(void **state)
     end(&x);
 }
 
+/* Rule 20: a parked one that fails by its own fault is counted and put away, too, and those behind
+ * it do not wait. */
+static void test_a_bad_parked_command(void **state)
+{
+    struct world x;
+    (void)state;
+    begin(&x);
+    for (int user = 1; user <= 3; user++) {
+        world_command(&x, ITEM, user, EVENT_CANCEL);
+        world_run(&x, 100 * MS);
+    }
+    world_command(&x, ITEM_2, 4, EVENT_CANCEL);
+    world_run(&x, 1 * S);
+    assert_int_equal(mem_db_parked(x.db), 4);
+    struct event e = world_event(&x, ITEM, 1);
+    struct uuid bad = event_cancel_id(&e.reservation_id);
+    mem_db_poison(x.db, &bad, ERR_INVALID);
+    for (int user = 1; user <= 4; user++)
+        world_reserve(&x, user == 4 ? ITEM_2 : ITEM, user);
+    world_run(&x, 3 * S);
+    for (int user = 2; user <= 3; user++)
+        assert_string_equal(world_state(&x, ITEM, user), "CANCELLED/CANCELLED");
+    assert_string_equal(world_state(&x, ITEM_2, 4), "CANCELLED/CANCELLED");
+    assert_string_equal(world_state(&x, ITEM, 1), "SUCCEEDED");
+    assert_int_equal(mem_db_parked(x.db), 1);
+    assert_int_equal(mem_db_dead_letters(x.db), 0);
+    world_run(&x, 20 * S);
+    assert_int_equal(mem_db_parked(x.db), 0);
+    assert_int_equal(mem_db_dead_letters(x.db), 1);
+    int runs = mem_orders_faults(mem_jobs_orders(x.jobs, 0))->calls[MEM_ORDERS_PARKED_FAILED];
+    world_run(&x, 10 * S);
+    assert_int_equal(mem_orders_faults(mem_jobs_orders(x.jobs, 0))->calls[MEM_ORDERS_PARKED_FAILED],
+                     runs);
+    end(&x);
+}
+
+/* Rule 20: all alike is nobody's fault. */
+static void test_all_parked_commands_fail_alike(void **state)
+{
+    struct world x;
+    (void)state;
+    begin(&x);
+    for (int user = 1; user <= 3; user++) {
+        world_command(&x, ITEM, user, EVENT_CANCEL);
+        world_run(&x, 100 * MS);
+        struct event e = world_event(&x, ITEM, user);
+        struct uuid bad = event_cancel_id(&e.reservation_id);
+        mem_db_poison(x.db, &bad, ERR_INVALID);
+    }
+    for (int user = 1; user <= 3; user++)
+        world_reserve(&x, ITEM, user);
+    world_run(&x, 30 * S);
+    assert_int_equal(mem_db_parked(x.db), 3);
+    assert_int_equal(mem_db_dead_letters(x.db), 0);
+    for (int user = 1; user <= 3; user++) {
+        struct event e = world_event(&x, ITEM, user);
+        struct uuid good = event_cancel_id(&e.reservation_id);
+        mem_db_poison(x.db, &good, 0);
+    }
+    end(&x);
+}
+
 /* An outage is nobody's fault: nothing is counted, all come again. */
 static void test_postgresql_away(void **state)
 {
@@ -358,6 +420,8 @@ int main(void)
         cmocka_unit_test(test_expiry_of_an_unknown_age),
         cmocka_unit_test(test_many_expire),
         cmocka_unit_test(test_a_bad_command),
+        cmocka_unit_test(test_a_bad_parked_command),
+        cmocka_unit_test(test_all_parked_commands_fail_alike),
         cmocka_unit_test(test_postgresql_away),
         cmocka_unit_test(test_a_suspected_command),
         cmocka_unit_test(test_faults),

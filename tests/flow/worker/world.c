@@ -301,6 +301,7 @@ void world_init_on(struct world *x, int64_t units, struct mem_broker_config queu
         mem_stock_put_item(x->stock, items[i], units);
         mem_db_put_item(x->db, items[i], units, 1);
     }
+    x->results = mem_results_new(&x->sched);
     strbuf_init(&x->trace, 1 << 20);
     tracing = x;
     /* The defaults of daemon/settings.c, nearly. */
@@ -345,6 +346,7 @@ void world_init_on(struct world *x, int64_t units, struct mem_broker_config queu
         .reconcile_interval_us = 3600 * S, /* the tests of reconciliation say otherwise */
         .reconcile_rate = 2000,
         .reconcile_mend = true,
+        .results_interval_us = 200 * MS,
         .items_refresh_us = 500 * MS,
         .max_items = 64,
     };
@@ -365,6 +367,11 @@ void world_start_now(struct world *x)
     w->queue = x->queue;
     w->stock = x->stock;
     w->jobs = x->jobs;
+    if (x->cfg.results_batch > 0) {
+        x->upkeep = mem_jobs_new(x->db, &x->sched, 1, 1);
+        w->results = x->results;
+        w->upkeep = x->upkeep;
+    }
     snprintf(w->life, sizeof w->life, "%s", name);
     x->w = w;
     worker_init(w);
@@ -391,6 +398,9 @@ static void end(struct world *x)
     free(x->w);
     x->w = NULL;
     mem_jobs_free(x->jobs);
+    if (x->upkeep)
+        mem_jobs_free(x->upkeep);
+    x->upkeep = NULL;
     mem_queue_free(x->queue);
     x->queue = NULL;
 }
@@ -413,17 +423,23 @@ void world_die(struct world *x)
         mem_faults_add(mem_stock_faults(x->stock), op, 0, MEM_FAULT_REQUEST_LOST, 0);
     for (int op = 0; op < MEM_ORDERS_OPS; op++)
         mem_jobs_fault_all(x->jobs, op, 0, MEM_FAULT_REQUEST_LOST, 0);
+    for (int op = 0; x->upkeep && op < MEM_ORDERS_OPS; op++)
+        mem_jobs_fault_all(x->upkeep, op, 0, MEM_FAULT_REQUEST_LOST, 0);
+    mem_faults_add(mem_results_faults(x->results), MEM_RESULTS_PUBLISH, 0, MEM_FAULT_REQUEST_LOST,
+                   0);
     x->idle = false;
     worker_stop(x->w, on_idle);
     worker_cancel(x->w);
     assert_true(mem_clock_run_while(&x->sched, &x->idle, x->sched.now_us + 2 * S));
     end(x);
     mem_faults_clear(mem_stock_faults(x->stock), -1);
+    mem_faults_clear(mem_results_faults(x->results), -1);
 }
 
 void world_deinit(struct world *x)
 {
     assert_null(x->w);
+    mem_results_free(x->results);
     mem_stock_free(x->buyers);
     mem_stock_free(x->stock);
     mem_broker_free(x->broker);

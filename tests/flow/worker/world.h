@@ -15,6 +15,7 @@
 #include "adapter/mem/mem_clock.h"
 #include "adapter/mem/mem_jobs.h"
 #include "adapter/mem/mem_queue.h"
+#include "adapter/mem/mem_results.h"
 #include "adapter/mem/mem_stock.h"
 #include "app/worker.h"
 
@@ -30,8 +31,10 @@ struct world {
     struct mem_db *db;
     struct queue *queue;
     struct jobs *jobs;
+    struct results *results; /* of a worker with cfg.results_batch */
+    struct jobs *upkeep;     /* the same */
     struct worker *w;
-    struct worker_config cfg; /* of the next worker */
+    struct worker_config cfg; /* of the next worker; results_batch 0: neither results nor upkeep */
     int lives;
     bool idle;
     struct strbuf trace;

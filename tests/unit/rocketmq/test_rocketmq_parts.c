@@ -384,7 +384,7 @@ static void each_metric_is_documented(void **state)
 {
     (void)state;
     struct rmq_metrics m;
-    rmq_metrics_init(&m);
+    rmq_metrics_init(&m, "rocketmq");
     assert_true(test_metrics_documented() >= 15);
 }
 

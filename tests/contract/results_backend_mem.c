@@ -1,0 +1,69 @@
+#include "adapter/mem/mem_results.h"
+#include "results_backend.h"
+
+static struct sched sched;
+static struct results *results;
+static int64_t next_sku;
+
+void backend_start(void)
+{
+    sched_init(&sched, MEM_CLOCK_START_US);
+    results = mem_results_new(&sched);
+}
+
+void backend_stop(void)
+{
+    mem_results_free(results);
+    sched_deinit(&sched);
+}
+
+struct results *backend_results(void)
+{
+    return results;
+}
+
+int64_t backend_now_us(void)
+{
+    return sched.now_us;
+}
+
+bool backend_run(const bool *flag, int64_t us)
+{
+    return mem_clock_run_while(&sched, flag, sched.now_us + us);
+}
+
+void backend_wake(void) {}
+
+struct item backend_item(void)
+{
+    return (struct item){5, ++next_sku};
+}
+
+int backend_read(struct item item, int n, const char **bodies, int max)
+{
+    static char texts[256][RESULT_MAX_BYTES + 1];
+    const struct result *r;
+    int found = 0;
+    (void)n;
+    for (int i = 0; (r = mem_results_told(results, i)) && found < max && found < 256; i++) {
+        struct strbuf b;
+        if (!item_eq(r->item, item))
+            continue;
+        strbuf_init_fixed(&b, texts[found], RESULT_MAX_BYTES);
+        result_encode(r, &b);
+        texts[found][b.len] = '\0';
+        bodies[found] = texts[found];
+        found++;
+    }
+    return found;
+}
+
+void backend_down(void)
+{
+    mem_faults_add(mem_results_faults(results), MEM_RESULTS_PUBLISH, 0, MEM_FAULT_NOT_DONE, 0);
+}
+
+void backend_up(void)
+{
+    mem_faults_clear(mem_results_faults(results), -1);
+}

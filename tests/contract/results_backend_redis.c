@@ -1,0 +1,112 @@
+#include "results_backend_redis.h"
+
+#include "adapter/redis_results/redis_results.h"
+#include "base/panic.h"
+#include "results_backend.h"
+#include <stdlib.h>
+
+struct private_redis backend_redis;
+static struct loop *loop;
+static struct results *results;
+static struct timer limit;
+static int64_t next_sku;
+static redisReply *last;
+
+static const char *const more[] = {"--appendonly", "no", NULL};
+
+static void stop_redis(void)
+{
+    private_redis_stop(&backend_redis);
+}
+
+static void on_limit(struct timer *t)
+{
+    (void)t;
+    loop_stop(loop);
+}
+
+void backend_start(void)
+{
+    char err[128] = "";
+    if (!backend_redis.pid) {
+        private_redis_start(&backend_redis, more);
+        atexit(stop_redis);
+    }
+    struct redis_results_config c = {.redis = {.url = backend_redis.url,
+                                               .dial_us = 500000,
+                                               .stall_us = 2000000,
+                                               .backoff_min_us = 10000,
+                                               .backoff_max_us = 50000,
+                                               .slot_us = 300000,
+                                               .max_pending = 1024},
+                                     .max_len = BACKEND_STREAM_MAX,
+                                     .keep_us = BACKEND_KEEP_MS * 1000};
+    loop = loop_new();
+    limit.on_fire = on_limit;
+    results = redis_results_new(loop, &c, err, sizeof err);
+    if (!results)
+        panic("redis_results_new: %s", err);
+}
+
+void backend_stop(void)
+{
+    const bool never = false;
+    redis_results_free(results);
+    backend_run(&never, 1000);
+    loop_free(loop);
+    if (last)
+        freeReplyObject(last);
+    last = NULL;
+}
+
+struct results *backend_results(void)
+{
+    return results;
+}
+
+int64_t backend_now_us(void)
+{
+    return loop_now_us(loop);
+}
+
+bool backend_run(const bool *flag, int64_t us)
+{
+    sched_set_in(loop_sched(loop), &limit, us);
+    while (!*flag && limit.slot)
+        loop_run(loop);
+    sched_clear(loop_sched(loop), &limit);
+    return *flag;
+}
+
+void backend_wake(void)
+{
+    loop_stop(loop);
+}
+
+struct item backend_item(void)
+{
+    return (struct item){5, ++next_sku};
+}
+
+int backend_read(struct item item, int n, const char **bodies, int max)
+{
+    int found = 0;
+    (void)n;
+    if (last)
+        freeReplyObject(last);
+    last = private_redis_command(&backend_redis, "XRANGE sec:{%lld:%lld}:results - + COUNT %d",
+                                 (long long)item.activity_id, (long long)item.sku_id, max);
+    for (size_t i = 0; i < last->elements; i++)
+        bodies[found++] = last->element[i]->element[1]->element[1]->str;
+    return found;
+}
+
+void backend_down(void)
+{
+    private_redis_kill(&backend_redis);
+}
+
+void backend_up(void)
+{
+    private_redis_again(&backend_redis, more);
+}

@@ -1,0 +1,8 @@
+/* Past the port: what the stream itself says. */
+#pragma once
+
+#include "support/private_redis.h"
+
+extern struct private_redis backend_redis;
+#define BACKEND_STREAM_MAX 200
+#define BACKEND_KEEP_MS 60000
