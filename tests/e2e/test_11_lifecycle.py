@@ -30,7 +30,7 @@ def status(s, user, order_id):
 
 def test_bought_and_paid():
     """Rule 27: a PAID order cannot be cancelled; a second payment is refunded; the same payment again is the same payment."""
-    with System() as s:
+    with System(record=True) as s:
         item = s.item(stock=3)
         key, order = bought(s, item, 7)
         answer = s.pay(item, 7, key, order, "pay-1")
@@ -57,23 +57,20 @@ def test_bought_and_paid():
 def test_a_cancelled_unit_is_bought_again_on_every_instance():
     """Rules 4, 5, 7; failures.md 1. Stock 10, a hundred buyers at once, one cancels: one more sale, within 100 ms on each
     instance, whose hints had refused everybody."""
-    with System() as s:
+    with System(record=True) as s:
         other = s.program("api")
         other.start()
         item = s.item(stock=10)
         keys = {user: str(uuid.uuid4()) for user in range(1, 101)}
-        answers = client.all_at_once(s.api.ports["api"], [s.order_request(item, u, k) for u, k in keys.items()])
+        answers = s.crowd(item, keys)
         winners = [u for u, a in zip(keys, answers) if a.status == 202]
         losers = [u for u in keys if u not in winners]
         assert len(winners) == 10 and all(a.status in (202, 409) for a in answers)
         item.await_settled()
 
         def hinted(program, user):
-            data = s.order_request(item, user)
             before = program.metric("seckill_hint_refused_total")
-            with client.Connection(program.ports["api"]) as c:
-                c.send(data)
-                assert c.answer().code == "SOLD_OUT"
+            assert s.buy(item, user, api=program).code == "SOLD_OUT"
             return program.metric("seckill_hint_refused_total") > before
 
         for program in (s.api, other):
@@ -85,9 +82,7 @@ def test_a_cancelled_unit_is_bought_again_on_every_instance():
         # the other instance first, and the first one for somebody else: exactly one of them gets it
         tries = []
         for program, user in ((other, losers[1]), (s.api, losers[2])):
-            with client.Connection(program.ports["api"]) as c:
-                c.send(s.order_request(item, user))
-                tries.append(c.answer())
+            tries.append(s.buy(item, user, api=program))
         took = time.monotonic() - heard
         assert [a.status for a in tries] == [202, 409], tries
         print(f"bought again {took * 1000:.0f} ms after the unit was free")
@@ -100,9 +95,7 @@ def test_a_cancelled_unit_is_bought_again_on_every_instance():
         await_state(s, item, losers[1], winner_key, "CANCELLED")
 
         def buys(program, user):
-            with client.Connection(program.ports["api"]) as c:
-                c.send(s.order_request(item, user))
-                return c.answer().status == 202
+            return s.buy(item, user, api=program).status == 202
         wait_for("a sale on the first instance", lambda: buys(s.api, losers[3]), timeout=1)
         item.await_settled()
         assert item.orders() == 10
@@ -112,7 +105,7 @@ def test_a_cancelled_unit_is_bought_again_on_every_instance():
 
 def test_the_canceller_buys_again():
     """Rules 5, 12: with a new key; the old one tells what became of it."""
-    with System() as s:
+    with System(record=True) as s:
         item = s.item(stock=1)
         key, order = bought(s, item, 1)
         assert s.buy(item, 1).code == "DUPLICATE_ORDER"
@@ -132,7 +125,7 @@ def test_the_canceller_buys_again():
 
 def test_expiry_and_a_late_payment():
     """Rule 31; failures.md 9: A's order expires, B buys, A's payment arrives: refunded, stock untouched."""
-    with System({"order.unpaid": "2s"}) as s:
+    with System({"order.unpaid": "2s"}, record=True) as s:
         item = s.item(stock=1)
         key, order = bought(s, item, 1)
         assert s.buy(item, 2).code == "SOLD_OUT"
@@ -149,7 +142,7 @@ def test_expiry_and_a_late_payment():
 
 def test_pay_and_expire_at_once():
     """failures.md 9: whoever comes first; each order is paid, or closed and its payment refunded, and the unit counts once."""
-    with System({"order.unpaid": "3s"}) as s:
+    with System({"order.unpaid": "3s"}, record=True) as s:
         item = s.item(stock=40)
         orders = {user: bought(s, item, user) for user in range(1, 41)}
         first = s.sql("SELECT extract(epoch FROM min(created_at))::float8 FROM orders")[0][0]
@@ -177,7 +170,7 @@ def test_pay_and_expire_at_once():
 
 def test_cancels_before_their_orders():
     """Rule 27: parked while the order is not there, run when it is."""
-    with System() as s:
+    with System(record=True) as s:
         item = s.item(stock=5)
         s.worker.terminate()
         keys = {user: str(uuid.uuid4()) for user in range(1, 4)}
@@ -203,7 +196,7 @@ def test_cancels_before_their_orders():
 
 
 def test_what_is_refused():
-    with System() as s:
+    with System(record=True) as s:
         item = s.item(stock=2)
         key, order = bought(s, item, 1)
         unknown = str(uuid.uuid4())
@@ -252,7 +245,7 @@ def test_what_is_refused():
 
 def test_redis_away():
     """Rule 27: never 202 then."""
-    with System({"api.command_timeout": "500ms", "redis.reply_timeout": "200ms"}) as s:
+    with System({"api.command_timeout": "500ms", "redis.reply_timeout": "200ms"}, record=True) as s:
         item = s.item(stock=2)
         key, order = bought(s, item, 1)
         item.await_settled()
@@ -266,7 +259,7 @@ def test_redis_away():
 
 def test_the_operators_commands():
     """seckillctl pay, as the payment provider; order show."""
-    with System() as s:
+    with System(record=True) as s:
         item = s.item(stock=1)
         key, order = bought(s, item, 1)
         pay = ["pay", *item.flags, "--user", "1", "--request", key, "--order", order, "--payment", "ctl-1", "--json", "--api",

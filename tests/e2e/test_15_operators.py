@@ -42,7 +42,7 @@ def lose(s, item):
 
 def test_an_order_is_cancelled_by_hand():
     """Rule 27's command by another hand: the unit is on sale again at once, also with no worker; PAID stays."""
-    with System() as s:
+    with System(record=True) as s:
         item = s.item(stock=2)
         _, first = bought(s, item, 7)
         paid_key, paid = bought(s, item, 8)
@@ -77,7 +77,7 @@ def test_an_order_is_cancelled_by_hand():
 
 def test_a_cancel_that_redis_does_not_hear_is_told_by_the_worker():
     """PostgreSQL decides; the relay tells Redis."""
-    with System() as s:
+    with System(record=True) as s:
         item = s.item(stock=1)
         _, number = bought(s, item, 7)
         item.await_settled()
@@ -89,7 +89,7 @@ def test_a_cancel_that_redis_does_not_hear_is_told_by_the_worker():
 
 
 def test_what_cannot_be_recorded_is_not_done():
-    with System() as s:
+    with System(record=True) as s:
         item = s.item(stock=1)
         _, number = bought(s, item, 7)
         item.await_settled()
@@ -103,7 +103,7 @@ def test_what_cannot_be_recorded_is_not_done():
 def test_a_reservation_is_released_through_the_tombstone():
     """Rules 25, 28, 30: not while the queue has it; then its message can never become an order, and the unit is sold to
     somebody else."""
-    with System() as s:
+    with System(record=True) as s:
         item = s.item(stock=2)
         ordered, _ = bought(s, item, 7)
         item.await_settled()
@@ -136,7 +136,7 @@ def test_a_reservation_is_released_through_the_tombstone():
 
 def test_a_message_in_quarantine_is_given_up_by_hand():
     """Rule 25: void takes over what is quarantined."""
-    with System() as s:
+    with System(record=True) as s:
         item = s.item(stock=1)
         assert s.worker.terminate() == 0
         key = held(s, item, 7)
@@ -151,7 +151,7 @@ def test_a_message_in_quarantine_is_given_up_by_hand():
 
 
 def test_what_is_not_known_is_not_released():
-    with System() as s:
+    with System(record=True) as s:
         item = s.item(stock=1)
         key = str(uuid.uuid4())
         done = s.ctl("reservation", "show", *item.flags, "--user", "7", "--request", key, check=False)

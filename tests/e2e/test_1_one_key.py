@@ -11,7 +11,7 @@ def ids(answer):
 
 def test_a_thousand_at_once_with_one_key():
     """Rules 1 and 19: one unit, one reservation, one order, the same answer."""
-    with System() as system:
+    with System(record=True) as system:
         item = system.item(stock=10)
         key = str(uuid.uuid4())
         answers = all_at_once(system.api.ports["api"], [system.order_request(item, 7, key)] * 1000, limit=1000)
@@ -31,7 +31,7 @@ def test_a_thousand_at_once_with_one_key():
 
 def test_a_thousand_keys_of_one_user():
     """One order; every other key hears of it, never "sold out"."""
-    with System() as system:
+    with System(record=True) as system:
         item = system.item(stock=10)
         keys = [str(uuid.uuid4()) for _ in range(1000)]
         answers = all_at_once(system.api.ports["api"], [system.order_request(item, 7, k) for k in keys], limit=500)
@@ -45,7 +45,7 @@ def test_a_thousand_keys_of_one_user():
 
 
 def test_ten_units_one_who_clicks_fifty_times_and_nine_others():
-    with System() as system:
+    with System(record=True) as system:
         item = system.item(stock=10)
         token = system.token(1)
         clicks = [system.order_request(item, 1, token=token) for _ in range(50)]

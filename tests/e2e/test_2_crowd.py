@@ -9,7 +9,7 @@ from system import RELEASE_BIN, System
 def test_twenty_thousand_buyers_for_a_thousand_units():
     """Beside a cold JVM on the same cores it is a fifth of that, and the product's budgets are not what is tested."""
     stock, patient = (200, True) if system.default_queue else (1000, False)
-    with System(bin_dir=RELEASE_BIN, patient=patient) as s:
+    with System(bin_dir=RELEASE_BIN, patient=patient, record=True) as s:
         item = s.item(stock=stock)
         totals = s.storm(item, 20 * stock, "--seed", 2)
         item.await_settled()

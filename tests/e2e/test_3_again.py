@@ -13,7 +13,7 @@ def verdicts(s):
 
 def test_a_message_delivered_a_hundred_times():
     """Rules 1, 5, 9 and 16: orders, sold, ledger, outbox and releases stay as they were after the first time."""
-    with System({"queue.trim_interval": "10m"}) as s:
+    with System({"queue.trim_interval": "10m"}, record=True) as s:
         item = s.item(stock=10)
         keys = {user: str(uuid.uuid4()) for user in (1, 2)}
         for user, key in keys.items():
@@ -44,7 +44,7 @@ def test_a_message_delivered_a_hundred_times():
 def test_twice_the_stock_in_the_queue():
     """Rules 4 and 18: Redis says 20 where there are 10. PostgreSQL admits 10, the others end SOLD_OUT, and no unit comes
     back that never was."""
-    with System() as s:
+    with System(record=True) as s:
         item = s.item(stock=10)
         s.redis_client.set(item.key("stock"), 20, keepttl=True)
         keys = {user: str(uuid.uuid4()) for user in range(1, 21)}
@@ -65,7 +65,7 @@ def test_twice_the_stock_in_the_queue():
 
 def test_twice_the_stock_posted_straight_to_the_queue():
     """Rules 2 and 18: events that nobody reserved a unit for. PostgreSQL admits the total; Redis learns nothing."""
-    with System() as s:
+    with System(record=True) as s:
         item = s.item(stock=200)
         before = item.books()
         item.publish(*(item.event(user) for user in range(1, 401)))

@@ -33,7 +33,7 @@ WORKER_PLACES = [["after_receive:2"], ["before_place"], ["before_place:4"], ["af
 
 def test_order_worker_at_ten_places():
     """Rules 1, 9 and 16: before and after each step that lasts."""
-    with System(SHORT) as s:
+    with System(SHORT, record=True) as s:
         for places in WORKER_PLACES * ROUNDS:
             item = s.item(stock=100)
             s.worker.terminate()
@@ -53,7 +53,7 @@ def test_order_worker_at_ten_places():
 
 def test_order_worker_in_recovery():
     """Rules 1 and 28: events that the queue lost, and the worker dies while it publishes them again."""
-    with System(SHORT) as s:
+    with System(SHORT, record=True) as s:
         item = s.item(stock=100)
         s.worker.terminate()
         for user in range(1, 21):
@@ -75,7 +75,7 @@ def test_order_worker_in_recovery():
 
 def test_order_worker_while_it_quarantines():
     """Rule 24: stored, but not acknowledged: once more is no second dead letter."""
-    with System(SHORT) as s:
+    with System(SHORT, record=True) as s:
         item = s.item(stock=10)
         s.worker.terminate()
         s.worker.start_with("quarantine_stored")
@@ -92,7 +92,7 @@ API_PLACES = ["before_hold", "before_hold:40", "after_hold", "after_hold:9", "af
 
 def test_seckill_api_at_ten_places():
     """Around the hold, and at any time. An answer that was lost is asked for again with the same key."""
-    with System(SHORT) as s:
+    with System(SHORT, record=True) as s:
         for place in API_PLACES * ROUNDS:
             item = s.item(stock=100)
             named = isinstance(place, str)
@@ -112,7 +112,7 @@ def test_seckill_api_at_ten_places():
 
 def test_query_api_at_ten_times():
     """A reader sees true states, or an end of the connection: never that a request was not made."""
-    with System(SHORT) as s:
+    with System(SHORT, record=True) as s:
         item = s.item(stock=50)
         keys = {user: str(uuid.uuid4()) for user in range(1, 51)}
         for user, key in keys.items():
@@ -156,7 +156,7 @@ def test_query_api_at_ten_times():
 @pytest.mark.parametrize("store", ["redis", "pg"])
 def test_a_store_under_load(store):
     """AOF always: what was confirmed is there after kill -9. PostgreSQL ends as after a power cut."""
-    with System(SHORT) as s:
+    with System(SHORT, record=True) as s:
         for place in (5, 100, 250) * ROUNDS:
             item = s.item(stock=300)
             storm = s.storm(item, 600, "--rate", 600, background=True)
@@ -171,7 +171,7 @@ def test_a_store_under_load(store):
 def test_a_message_that_aborts_the_worker_every_time():
     """Rules 23 and 25: with fewer and fewer neighbours, at last alone, then quarantined. Its neighbours are all ordered;
     replayed under a worker that can stand it, so is it."""
-    with System(SHORT) as s:
+    with System(SHORT, record=True) as s:
         item = s.item(stock=100)
         s.worker.terminate()
         users = range(1, 81)

@@ -10,12 +10,14 @@ each of which can be killed, stopped and started again.
 On RocketMQ: System(queue=a PrivateRocketmq), or whatever `default_queue` is. The broker may be shared: each System has a
 topic and groups of its own there, so that it finds nothing of another's.
 """
+import contextlib
 import functools
 import hashlib
 import hmac
 import itertools
 import json
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -27,6 +29,7 @@ import uuid
 import jwt
 
 import client
+from history import History, Observed, now_us
 from oracle import Oracle
 from private_rocketmq import Refused
 from services import SOURCE, PrivateBouncer, PrivatePostgres, PrivateRedis, Server, wait_for
@@ -90,7 +93,24 @@ class Program(Server):
     def start(self):
         self.status = None
         self.starts += 1
-        return super().start()
+        self._observe({})  # it may die before it can be asked
+        super().start()
+        self.observe()
+        return self
+
+    def _observe(self, metrics, final=False):
+        if self.system.observed:
+            self.system.observed.metrics(PROGRAMS[self.part], f"{self.part}-{self.system.programs.index(self)}", self.starts,
+                                         metrics, final)
+
+    def observe(self, final=False):
+        """Its metrics, for the audit."""
+        if self.system.observed:
+            self._observe(self.metrics(), final)
+
+    def kill(self):
+        self.system.note_fault(f"kill -9 {self.part}")
+        super().kill()
 
     def ready(self):
         try:
@@ -116,6 +136,8 @@ class Program(Server):
         return self.tether is not None and self.tether.poll() is None
 
     def signal(self, number):
+        if number != signal.SIGTERM:
+            self.system.note_fault(f"{signal.Signals(number).name} to {self.part}")
         os.kill(self.pid, number)
 
     def await_end(self, timeout=60):
@@ -176,7 +198,8 @@ class Item:
         self.flags = ["--activity", str(activity), "--sku", str(sku)]
         self.body = json.dumps({"activity_id": activity, "sku_id": sku}).encode()
         self.args = (activity, sku)
-        self.histories = []
+        self.histories = []  # of storms
+        self.unrecorded = False  # something was asked or published that no history has
         self.audited = False
 
     def key(self, name):
@@ -228,6 +251,7 @@ class Item:
 
     def event(self, user, key=None, **fields):
         """An order event that nobody reserved a unit for, as text."""
+        self.unrecorded = True
         reservation = str(uuid.uuid4())
         body = {"message_id": str(uuid.uuid4()), "message_key": f"{self.activity}:{self.sku}:{reservation}",
                 "request_id": key or str(uuid.uuid4()), "reservation_id": reservation, "activity_id": self.activity,
@@ -238,6 +262,7 @@ class Item:
 
     def publish(self, *bodies):
         """Straight to the queue, past seckill-api."""
+        self.unrecorded = True
         if self.system.mq:
             return self.system.produce(bodies)
         return [self.system.redis_client.xadd(self.key("events"), {"b": body}) for body in bodies]
@@ -248,18 +273,30 @@ class Item:
             return [m["body"] for m in self.system.consumed(count)]
         return [fields[b"b"] for _, fields in self.system.redis_client.xrange(self.key("events"), count=count)]
 
-    def audit(self, wait="30s"):
+    def _history(self):
+        """The words of --history: this item's storms; with System(record=True) all that anybody asked."""
+        s = self.system
+        parts = list(self.histories)
+        if s.history and not self.unrecorded:
+            parts = [s.history.path, *(h for item in s.items for h in item.histories)]
+        if not parts:
+            return []
+        path = f"{s.dir}/history-of-{self.activity}.jsonl"
+        with open(path, "wb") as whole:
+            for part in parts:
+                with open(part, "rb") as f:
+                    shutil.copyfileobj(f, whole)
+        return ["--history", path]
+
+    def audit(self, *flags, wait="30s"):
         """Everything must hold. Returns the audit's JSON."""
         self.audited = True
-        history = []
-        if self.histories:
-            path = f"{self.system.dir}/history-of-{self.activity}.jsonl"
-            with open(path, "wb") as whole:
-                for part in self.histories:
-                    with open(part, "rb") as f:
-                        shutil.copyfileobj(f, whole)
-            history = ["--history", path]
-        done = self.system.ctl("audit", *self.flags, "--wait", wait, "--json", *history, check=False, timeout=300)
+        s = self.system
+        if s.observed:
+            self.await_settled()
+            s.observe()
+            flags = [*flags, "--metrics", s.observed.path]
+        done = s.ctl("audit", *self.flags, "--wait", wait, "--json", *self._history(), *flags, check=False, timeout=300)
         assert done.returncode == 0, f"audit of {self.activity}:{self.sku}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         return json.loads(done.stdout)
 
@@ -268,10 +305,11 @@ class System:
     """settings: for all programs ("worker.queue": 16); bin_dir: where they are; redis, pg: settings of the servers, redis also
     a server (topologies.py); bouncer: of a
     PgBouncer that the programs find instead of PostgreSQL; queue: a PrivateRocketmq; with make_topics the programs find their
-    topic and groups."""
+    topic and groups. record: what buyers ask by buy(), crowd() and state() and what the programs' metrics tell is written down,
+    so that the audits of its items have all of I1–I11 to look at."""
 
     def __init__(self, settings=None, bin_dir=BIN, redis=None, pg=None, parts=PARTS, patient=True,
-                 env=None, queue=None, make_topics=True, bouncer=None):
+                 env=None, queue=None, make_topics=True, bouncer=None, record=False):
         self.dir = tempfile.mkdtemp(prefix="sk-", dir="/tmp")
         self.bin_dir = bin_dir
         self.mq, self._make_topics = queue or default_queue, make_topics
@@ -281,6 +319,8 @@ class System:
         self.pg = PrivatePostgres(deadlock_timeout="100ms", checkpoint_timeout="1h", **(pg or {}))
         self.bouncer = None if bouncer is None else PrivateBouncer(self.pg, **bouncer)
         self.config = f"{self.dir}/seckill.yaml"
+        self.history = History(f"{self.dir}/history.jsonl") if record else None
+        self.observed = Observed(f"{self.dir}/observed.jsonl") if record else None
         self.secret = secrets.token_bytes(32)
         self.payment_secret = secrets.token_hex(32)
         self.location_secret = secrets.token_hex(32)
@@ -300,6 +340,19 @@ class System:
         made = Program(self, part, f"{self.bin_dir}/{PROGRAMS[part]}", settings, dict(self.env))
         self.programs.append(made)
         return made
+
+    # --- what the audit reads ---
+
+    def note_fault(self, what):
+        if self.observed:
+            self.observed.fault(what)
+
+    def observe(self):
+        """The metrics of all that run, when nothing is under way: their totals."""
+        unrecorded = any(item.unrecorded for item in self.items)
+        for program in self.programs:
+            if program.tether and program.alive():
+                program.observe(final=program.part != "api" or not unrecorded)
 
     # --- life ---
 
@@ -488,19 +541,39 @@ class System:
         return jwt.encode(payload, self.secret if key is None else key, algorithm=algorithm, headers=headers or {"kid": "test"})
 
     def order_request(self, item, user, key=None, token=None, **headers):
-        """The bytes of POST /v1/orders."""
+        """The bytes of POST /v1/orders; what becomes of them is in no history."""
+        item.unrecorded = True
+        return self._order_request(item, user, key, token, **headers)
+
+    def _order_request(self, item, user, key=None, token=None, **headers):
         return client.request("POST", "/v1/orders", {
             "Authorization": f"Bearer {token or self.token(user)}", "Idempotency-Key": key or str(uuid.uuid4()),
             "Content-Type": "application/json", **headers}, item.body)
 
-    def buy(self, item, user, key=None, connection=None):
-        data = self.order_request(item, user, key)
-        if connection:
-            connection.send(data)
-            return connection.answer()
-        with client.Connection(self.api.ports["api"]) as c:
-            c.send(data)
-            return c.answer()
+    def buy(self, item, user, key=None, connection=None, api=None):
+        key = key or str(uuid.uuid4())
+        if self.history:
+            self.history.invoked(item, user, key)
+        answer = None
+        try:
+            with contextlib.nullcontext(connection) if connection else client.Connection((api or self.api).ports["api"]) as c:
+                c.send(self._order_request(item, user, key))
+                answer = c.answer()
+            return answer
+        finally:
+            if self.history:
+                self.history.answered(item, user, key, answer)
+
+    def crowd(self, item, keys, api=None):
+        """All at once, each with their key: {user: key}. Their answers (or client.Closed), in the same order."""
+        if self.history:
+            for user, key in keys.items():
+                self.history.invoked(item, user, key)
+        answers = client.all_at_once((api or self.api).ports["api"], [self._order_request(item, u, k) for u, k in keys.items()])
+        if self.history:
+            for (user, key), answer in zip(keys.items(), answers):
+                self.history.answered(item, user, key, answer)
+        return answers
 
     def cancel(self, item, user, key, api=None):
         with client.Connection((api or self.api).ports["api"]) as c:
@@ -533,4 +606,9 @@ class System:
 
     def follow(self, location, user, query=None):
         """The answer of query-api to a Location."""
-        return client.get((query or self.query).ports["query"], location, {"Authorization": f"Bearer {self.token(user)}"})
+        since = now_us()
+        answer = client.get((query or self.query).ports["query"], location, {"Authorization": f"Bearer {self.token(user)}"})
+        asked = re.fullmatch(r"/v1/activities/(\d+)/skus/(\d+)/requests/([0-9a-f-]{36})(\?t=.*)?", location)
+        if self.history and asked and (answer.status == 200 or asked[4]):  # without its token 404 says nothing
+            self.history.told(Item(self, int(asked[1]), int(asked[2]), 0), user, asked[3], since, answer)
+        return answer

@@ -62,21 +62,23 @@ int pg_audit_inventory(struct pg_audit *a, struct pg_audit_inventory *out)
 {
     PG_RESULT r = NULL;
     pg_audit_args(a);
-    int rc = pg_audit_query(a,
-                            "SELECT i.total_stock::bigint, i.sold_stock::bigint, i.epoch, "
-                            "i.seq, " PG_MS("a.starts_at") ", " PG_MS("a.ends_at") ", " PG_MS(
-                                "a.expires_at") ", " PG_MS("a.closed_at") ", (SELECT count(*) FROM "
-                                                                          "dead_letters "
-                                                                          "WHERE replayed_at IS "
-                                                                          "NULL AND voided_at IS "
-                                                                          "NULL AND (activity_id, "
-                                                                          "sku_id) IN (($1, $2), "
-                                                                          "(0, 0))) FROM "
-                                                                          "seckill_inventory i "
-                                                                          "JOIN activities a USING "
-                                                                          "(activity_id, sku_id) "
-                                                                          "WHERE " PG_AUDIT_OF_ITEM,
-                            "qqqqqqqqq", &r);
+    int rc = pg_audit_query(
+        a,
+        "SELECT i.total_stock::bigint, i.sold_stock::bigint, i.epoch, "
+        "i.seq, " PG_MS("i.epoch_at") ", " PG_MS("a.starts_at") ", " PG_MS(
+            "a."
+            "ends"
+            "_at") ", " PG_MS("a.expires_at") ", " PG_MS("a.closed_at") ", (SELECT count(*) FROM "
+                                                                        "dead_letters WHERE "
+                                                                        "replayed_at IS NULL AND "
+                                                                        "voided_at IS NULL AND "
+                                                                        "(activity_id, sku_id) IN "
+                                                                        "(($1, $2), (0, 0))) "
+                                                                        "FROM seckill_inventory i "
+                                                                        "JOIN activities a USING "
+                                                                        "(activity_id, sku_id) "
+                                                                        "WHERE " PG_AUDIT_OF_ITEM,
+        "qqqqqqqqqq", &r);
     if (rc)
         return rc;
     if (PQntuples(r) != 1) {
@@ -88,11 +90,12 @@ int pg_audit_inventory(struct pg_audit *a, struct pg_audit_inventory *out)
                                        .sold = pg_i64(r, 0, 1),
                                        .epoch = pg_i64(r, 0, 2),
                                        .seq = pg_i64(r, 0, 3),
-                                       .starts_ms = pg_i64(r, 0, 4),
-                                       .ends_ms = pg_i64(r, 0, 5),
-                                       .expires_ms = pg_i64(r, 0, 6),
-                                       .closed_ms = pg_i64(r, 0, 7),
-                                       .dead_letters = pg_i64(r, 0, 8)};
+                                       .epoch_ms = pg_i64(r, 0, 4),
+                                       .starts_ms = pg_i64(r, 0, 5),
+                                       .ends_ms = pg_i64(r, 0, 6),
+                                       .expires_ms = pg_i64(r, 0, 7),
+                                       .closed_ms = pg_i64(r, 0, 8),
+                                       .dead_letters = pg_i64(r, 0, 9)};
     return 0;
 }
 
@@ -144,6 +147,16 @@ int pg_audit_orders(struct pg_audit *a, int (*on_order)(void *arg, const struct 
         }
     }
     return 0;
+}
+
+int pg_audit_orders_of_all(struct pg_audit *a, int64_t *orders)
+{
+    PG_RESULT r = NULL;
+    pg_args_init(&a->args, &a->conn.buf);
+    int rc = pg_audit_query(a, "SELECT count(*) FROM orders", "q", &r);
+    if (rc == 0)
+        *orders = pg_i64(r, 0, 0);
+    return rc;
 }
 
 int pg_audit_inbox(struct pg_audit *a,

@@ -18,6 +18,7 @@ const char *pg_audit_error(const struct pg_audit *a);
 struct pg_audit_inventory {
     int64_t total, sold;
     int64_t epoch, seq;                                /* seq: the highest of this epoch */
+    int64_t epoch_ms;                                  /* when the epoch last moved */
     int64_t starts_ms, ends_ms, expires_ms, closed_ms; /* closed: 0: not */
     int64_t dead_letters; /* neither replayed nor voided; those of no item, too */
 };
@@ -33,6 +34,8 @@ struct pg_audit_order {
 };
 int pg_audit_orders(struct pg_audit *a, int (*on_order)(void *arg, const struct pg_audit_order *o),
                     void *arg);
+
+int pg_audit_orders_of_all(struct pg_audit *a, int64_t *orders); /* of all items */
 
 struct pg_audit_message {
     struct uuid message_id, request_id, reservation_id;
@@ -57,6 +60,7 @@ int pg_audit_unsettled(struct pg_audit *a,
 enum pg_audit_rule {
     PG_AUDIT_I1,
     PG_AUDIT_I2,
+    PG_AUDIT_I3,
     PG_AUDIT_I4,
     PG_AUDIT_I5,
     PG_AUDIT_SEED_ONE_ORDER,

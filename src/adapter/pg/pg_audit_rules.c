@@ -27,6 +27,15 @@ static const struct statement statements[] = {
      "ORDER BY order_id)) FROM orders WHERE " OF_ITEM " AND status IN " ACTIVE
      " GROUP BY user_id HAVING count(*) > 1"},
 
+    /* A command is an acceptance, too (202): the sweep runs it within a second of the outcome. */
+    {PG_AUDIT_I3,
+     "SELECT format('user %s, request %s: %s %s waits, though the request has an outcome', "
+     "w.user_id, w.request_id, w.command, w.message_id) FROM parked_commands w WHERE " OF_ITEM
+     " AND w.done_at IS NULL AND w.parked_at < clock_timestamp() - INTERVAL '1 minute' AND EXISTS "
+     "(SELECT 1 FROM consumer_inbox i WHERE i.user_id = w.user_id AND i.request_id = w.request_id "
+     "AND i.activity_id = $1 AND i.sku_id = $2 AND i.command IS NULL AND i.status IN ('COMPLETED', "
+     "'REJECTED') AND i.processed_at < clock_timestamp() - INTERVAL '1 minute')"},
+
     {PG_AUDIT_I4,
      "SELECT format('message %s: orders %s', message_id, string_agg(order_id::text, ', ' "
      "ORDER BY order_id)) FROM orders WHERE " OF_ITEM " GROUP BY message_id HAVING count(*) > 1"},
@@ -130,6 +139,20 @@ static const struct statement statements[] = {
      "o.reservation_id) AND (o.activity_id, o.sku_id) = ($1, $2) AND o.status IN ('CANCELLED', "
      "'CLOSED') AND b.reason = seckill_order_reason(o.status, o.closed_reason) AND "
      "b.state = seckill_state(b.reason) AND b.give_back, false)"},
+
+    /* Money is taken once or given back once. */
+    {PG_AUDIT_I4, "SELECT format('order %s is PAID by %s payments', o.order_id, (SELECT count(*) "
+                  "FROM payments p WHERE p.order_id = o.order_id AND p.status = 'APPLIED')) FROM "
+                  "orders o WHERE " OF_ITEM " AND o.status = 'PAID' AND (SELECT count(*) FROM "
+                  "payments p WHERE p.order_id = o.order_id AND p.status = 'APPLIED') <> 1"},
+    {PG_AUDIT_I4, "SELECT format('payment %s is APPLIED, order %s is not PAID', p.payment_id, "
+                  "p.order_id) FROM payments p WHERE " OF_ITEM " AND p.status = 'APPLIED' AND NOT "
+                  "EXISTS (SELECT 1 FROM orders o WHERE o.order_id = p.order_id AND o.status = "
+                  "'PAID')"},
+    {PG_AUDIT_I4, "SELECT format('payment %s is %s, with%s a refund', p.payment_id, p.status, CASE "
+                  "WHEN r.payment_id IS NULL THEN 'out' ELSE '' END) FROM payments p LEFT JOIN "
+                  "refunds r ON r.payment_id = p.payment_id WHERE " OF_ITEM
+                  " AND (p.status = 'REFUNDED') <> (r.payment_id IS NOT NULL)"},
 
     {PG_AUDIT_I5,
      "SELECT format('the ledger says that %s are free, total_stock - sold_stock is %s', l.free, "

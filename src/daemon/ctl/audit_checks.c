@@ -28,7 +28,16 @@ struct audit_name audit_name(const struct audit *a, uint32_t request)
 
 /* --- I3: every acceptance ends, and nobody is left in between --- */
 
-static void check_accepted(struct audit *a, uint32_t i, int64_t *final)
+/* Rule 37: accepted in an epoch that is over, and gone with it. With their token the buyer hears
+ * LOST_RESERVATION, which is final; no row anywhere says so. */
+static bool is_lost(const struct audit *a, const struct audit_request *r)
+{
+    bool epoch_is_over = a->counts.pg.epoch > 1 &&
+                         r->accepted_us / 1000 < a->counts.pg.epoch_ms + AUDIT_EPOCH_SLACK_MS;
+    return epoch_is_over || (r->told != AUDIT_NONE && a->model.told[r->told].lost);
+}
+
+static void check_accepted(struct audit *a, uint32_t i, int64_t *final, int64_t *lost)
 {
     const struct audit_request *r = &a->model.requests[i];
     if (!r->accepted)
@@ -37,6 +46,8 @@ static void check_accepted(struct audit *a, uint32_t i, int64_t *final)
     if (s && ((s->record && verdict_terminal(s->verdict.state)) || s->inbox == AUDIT_COMPLETED ||
               s->inbox == AUDIT_REJECTED))
         ++*final;
+    else if (!s && is_lost(a, r))
+        ++*lost;
     else if (!s || (!s->record && s->inbox != AUDIT_QUARANTINED)) /* who waits is named below */
         audit_broken(a, AUDIT_I3, "%s: was accepted and is nowhere now (order %lld)", NAME(a, i),
                      (long long)r->order_id);
@@ -44,9 +55,9 @@ static void check_accepted(struct audit *a, uint32_t i, int64_t *final)
 
 static void check_i3(struct audit *a)
 {
-    int64_t final = 0, waiting = 0;
+    int64_t final = 0, lost = 0, waiting = 0;
     for (uint32_t i = 0; i < a->model.n_requests; i++)
-        check_accepted(a, i, &final);
+        check_accepted(a, i, &final, &lost);
     for (uint32_t i = 0; i < a->model.n_stored; i++) {
         const struct audit_stored *s = &a->model.stored[i];
         if (!s->record || verdict_terminal(s->verdict.state) || s->inbox == AUDIT_QUARANTINED)
@@ -55,10 +66,12 @@ static void check_i3(struct audit *a)
         audit_broken(a, AUDIT_I3, "%s: is " STR_FMT " in Redis, PostgreSQL %s", NAME(a, s->request),
                      STATE(s->verdict), s->inbox ? "has settled it" : "has not seen it");
     }
-    snprintf(a->checks[AUDIT_I3].note, AUDIT_NAME,
-             "%lld accepted answers, %lld of them final; %lld waiting, %lld in quarantine",
-             (long long)a->counts.accepted, (long long) final, (long long)waiting,
-             (long long)a->counts.quarantined);
+    snprintf(
+        a->checks[AUDIT_I3].note, AUDIT_NAME,
+        "%lld accepted answers, %lld of them final, %lld lost with an epoch; %lld waiting, %lld "
+        "in quarantine",
+        (long long)a->counts.accepted, (long long) final, (long long)lost, (long long)waiting,
+        (long long)a->counts.quarantined);
 }
 
 /* --- I5: no unit is lost or made --- */
@@ -242,6 +255,7 @@ void audit_check_model(struct audit *a)
 {
     const struct audit_counts *n = &a->counts;
     check_i3(a);
+    audit_check_told(a);
     check_i5(a);
     check_i6(a);
     check_i7(a);

@@ -25,6 +25,7 @@ static void take_accepted(struct audit *a, struct audit_request *r, const struct
     a->counts.accepted += !r->accepted;
     if (!r->accepted) {
         r->accepted = true;
+        r->accepted_us = e->t_us;
         r->order_id = e->order_id;
         r->reservation_id = e->reservation_id;
         /* Answers do not say which invocation they end: what was under way may have been refused
@@ -35,8 +36,32 @@ static void take_accepted(struct audit *a, struct audit_request *r, const struct
     }
 }
 
+static void take_state(struct audit *a, struct audit_request *r, const struct history_event *e)
+{
+    struct audit_told *t = audit_told(&a->model, r);
+    if (!t)
+        return;
+    if (e->status == 404 && e->since_us > t->missing_asked)
+        t->missing_asked = e->since_us;
+    if (!e->has_state)
+        return;
+    int rank = verdict_rank(e->verdict.state);
+    a->counts.told++;
+    t->states |= 1u << e->verdict.state;
+    t->lost_order |= e->verdict.reason == REASON_LOST_ORDER;
+    t->lost |= e->verdict.reason == REASON_LOST_RESERVATION;
+    if (!t->first_us[rank] || e->t_us < t->first_us[rank])
+        t->first_us[rank] = e->t_us;
+    if (e->since_us > t->last_asked[rank])
+        t->last_asked[rank] = e->since_us;
+}
+
 static void take(struct audit *a, struct audit_request *r, const struct history_event *e)
 {
+    if (e->type == HISTORY_STATE) {
+        take_state(a, r, e);
+        return;
+    }
     if (e->type == HISTORY_INVOKE) {
         r->asked++;
         r->open++;
@@ -61,6 +86,17 @@ static void take(struct audit *a, struct audit_request *r, const struct history_
     }
 }
 
+/* Of all items: what the API's own counters are held against (I11). */
+static void count(struct audit *a, const struct history_event *e)
+{
+    if (e->type == HISTORY_INVOKE)
+        a->counts.unheard++;
+    else if (e->type != HISTORY_STATE && e->status > 0 && e->status < AUDIT_STATUSES) {
+        a->counts.unheard--;
+        a->statuses[e->status]++;
+    }
+}
+
 int audit_read_history(struct audit *a, const char *path)
 {
     FILE *f = fopen(path, "re");
@@ -82,7 +118,10 @@ int audit_read_history(struct audit *a, const char *path)
                 break;
             ctl_complain("audit: %s:%lld: %s", path, (long long)number, why);
             rc = CTL_UNKNOWN;
-        } else if (!item_eq(e.item, a->item)) {
+            break;
+        }
+        count(a, &e);
+        if (!item_eq(e.item, a->item)) {
             a->counts.other_items++;
         } else {
             struct audit_request *r = audit_request(&a->model, e.user, &e.key);

@@ -66,6 +66,7 @@ void audit_model_deinit(struct audit_model *m)
 {
     free(m->requests);
     free(m->stored);
+    free(m->told);
     free(m->extras);
     free(m->by_request.slots);
     free(m->by_order.slots);
@@ -97,7 +98,7 @@ struct audit_request *audit_request(struct audit_model *m, int64_t user, const s
         return NULL;
     r->user = user;
     r->key = *key;
-    r->stored = AUDIT_NONE;
+    r->stored = r->told = AUDIT_NONE;
     struct audit_table *t = &m->by_request;
     if (t->cap / 2 >= m->n_requests) {
         table_put(t, hash, m->n_requests - 1);
@@ -127,6 +128,20 @@ struct audit_stored *audit_stored(struct audit_model *m, int64_t user, const str
     s->request = (uint32_t)(r - m->requests);
     r->stored = m->n_stored - 1;
     return s;
+}
+
+struct audit_told *audit_told(struct audit_model *m, struct audit_request *r)
+{
+    if (r->told != AUDIT_NONE)
+        return &m->told[r->told];
+    void *array = m->told;
+    struct audit_told *t = grow(m, &array, &m->n_told, &m->cap_told, sizeof(*t));
+    m->told = array;
+    if (!t)
+        return NULL;
+    t->request = (uint32_t)(r - m->requests);
+    r->told = m->n_told - 1;
+    return t;
 }
 
 struct audit_stored *audit_find_stored(struct audit_model *m, int64_t user, const struct uuid *key)

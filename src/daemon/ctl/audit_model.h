@@ -23,8 +23,23 @@ struct audit_request {
     bool unasked;     /* more answers than invocations */
     int64_t order_id; /* of the first acceptance */
     struct uuid reservation_id;
+    int64_t accepted_us;   /* when that was heard */
     int64_t told_order_id; /* a duplicate: of the order that the buyer was told to have; 0: none */
     uint32_t stored;       /* AUDIT_NONE: the stores know nothing */
+    uint32_t told;         /* AUDIT_NONE: its state was never asked for */
+};
+
+/* What the status call told of a request. Two clients may have asked at once: a state is later than
+ * another only if it was asked for after the other one was heard. */
+#define AUDIT_RANKS 5 /* 1…4 */
+struct audit_told {
+    uint32_t request;
+    unsigned states;                 /* those that were heard, as bits */
+    bool lost_order;                 /* FAILED was LOST_ORDER (rule 3) */
+    bool lost;                       /* FAILED was LOST_RESERVATION */
+    int64_t first_us[AUDIT_RANKS];   /* this rank was first heard; 0: never */
+    int64_t last_asked[AUDIT_RANKS]; /* when it was last asked for */
+    int64_t missing_asked;           /* the last 404 */
 };
 
 enum audit_order { AUDIT_NO_ORDER, AUDIT_ACTIVE, AUDIT_INACTIVE };
@@ -68,6 +83,8 @@ struct audit_model {
     uint32_t n_requests, cap_requests;
     struct audit_stored *stored;
     uint32_t n_stored, cap_stored;
+    struct audit_told *told;
+    uint32_t n_told, cap_told;
     struct audit_extra *extras;
     uint32_t n_extras, cap_extras;
     struct audit_table by_request, by_order; /* by_order: of stored */
@@ -79,6 +96,8 @@ void audit_model_clear_stores(struct audit_model *m); /* keeps the history */
 /* Finds it, or makes it; NULL: full. The address is good until the next call that may make one. */
 struct audit_request *audit_request(struct audit_model *m, int64_t user, const struct uuid *key);
 struct audit_stored *audit_stored(struct audit_model *m, int64_t user, const struct uuid *key);
+/* Of the history, as audit_request is. */
+struct audit_told *audit_told(struct audit_model *m, struct audit_request *r);
 /* Only finds; NULL: not there. */
 struct audit_stored *audit_find_stored(struct audit_model *m, int64_t user, const struct uuid *key);
 void audit_add_extra(struct audit_model *m, const struct audit_stored *s,

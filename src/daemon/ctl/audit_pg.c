@@ -70,7 +70,7 @@ static int on_unsettled(void *arg, const struct pg_audit_unsettled *u)
     struct audit_stored *s = audit_stored(&a->model, u->user_id, &u->request_id);
     if (!s)
         return ERR_OVERLOAD;
-    if (u->age_ms >= AUDIT_UNSETTLED_MS || a->waited_in_vain)
+    if (u->age_ms >= AUDIT_UNSETTLED_MS || (a->drain.waited && !a->drain.quiet))
         audit_broken(a, AUDIT_I3,
                      "user %lld, request %s: message %s is settled in PostgreSQL, "
                      "Redis was not told for %lld s",
@@ -107,6 +107,8 @@ int audit_read_pg(struct audit *a)
     if (rc == 0)
         rc = pg_audit_inbox(a->pg, on_message, a);
     if (rc == 0)
+        rc = pg_audit_orders_of_all(a->pg, &n->orders_of_all);
+    if (rc == 0)
         audit_index_orders(&a->model);
     if (a->model.full) {
         ctl_complain("audit: no memory for so many requests");
@@ -128,6 +130,7 @@ static const struct {
 } rules[] = {
     {AUDIT_I1, PG_AUDIT_I1},
     {AUDIT_I2, PG_AUDIT_I2},
+    {AUDIT_I3, PG_AUDIT_I3},
     {AUDIT_I4, PG_AUDIT_I4},
     {AUDIT_I5, PG_AUDIT_I5},
     {AUDIT_SEED_ONE_ORDER, PG_AUDIT_SEED_ONE_ORDER},

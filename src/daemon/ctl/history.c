@@ -20,7 +20,7 @@ struct history {
 };
 
 static const struct str types[HISTORY_TYPES] = {STR("invoke"), STR("ok"), STR("fail"),
-                                                STR("unknown")};
+                                                STR("unknown"), STR("state")};
 
 struct history *history_open(const char *path, char *err, size_t err_cap)
 {
@@ -99,16 +99,39 @@ void history_add(struct history *h, const struct history_event *e)
         at = PUT(put_i64(PUT(at, ",\"order_id\":\""), e->order_id), "\"");
     if (e->has_reservation)
         at = put_uuid(PUT(at, ",\"reservation_id\":"), &e->reservation_id);
+    if (e->since_us)
+        at = put_i64(PUT(at, ",\"since\":"), e->since_us);
+    if (e->has_state) {
+        at = put(PUT(at, ",\"state\":\""), verdict_state_name(e->verdict.state));
+        at = put(PUT(at, "\",\"reason\":\""), verdict_reason_name(e->verdict.reason));
+        at = PUT(at, "\"");
+    }
     at = PUT(at, "}\n");
     h->len = (size_t)(at - h->buffer);
 }
 
 /* --- reading --- */
 
-enum member { T, TYPE, USER, KEY, ACTIVITY, SKU, STATUS, CODE, ORDER_ID, RESERVATION_ID, MEMBERS };
+enum member {
+    T,
+    TYPE,
+    USER,
+    KEY,
+    ACTIVITY,
+    SKU,
+    STATUS,
+    CODE,
+    ORDER_ID,
+    RESERVATION_ID,
+    SINCE,
+    STATE,
+    REASON,
+    MEMBERS
+};
 static const struct str members[MEMBERS] = {
-    STR("t"),   STR("type"),   STR("user"), STR("key"),      STR("activity"),
-    STR("sku"), STR("status"), STR("code"), STR("order_id"), STR("reservation_id"),
+    STR("t"),     STR("type"),   STR("user"),   STR("key"),      STR("activity"),
+    STR("sku"),   STR("status"), STR("code"),   STR("order_id"), STR("reservation_id"),
+    STR("since"), STR("state"),  STR("reason"),
 };
 
 static int read_member(struct json *j, enum member m, enum json_type t, struct history_event *e)
@@ -147,6 +170,13 @@ static int read_member(struct json *j, enum member m, enum json_type t, struct h
     case RESERVATION_ID:
         e->has_reservation = true;
         return text ? uuid_parse(j->raw, &e->reservation_id) : ERR_INVALID;
+    case SINCE:
+        return json_i64(j, 0, INT64_MAX, &e->since_us);
+    case STATE:
+        e->has_state = true;
+        return text ? verdict_state_parse(j->raw, &e->verdict.state) : ERR_INVALID;
+    case REASON:
+        return text ? verdict_reason_parse(j->raw, &e->verdict.reason) : ERR_INVALID;
     case MEMBERS:
         break;
     }

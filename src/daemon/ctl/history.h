@@ -1,23 +1,32 @@
-/* The history of a storm, JSONL, one event a line, in the order in which they happened to the
- * client:
+/* The history of buyers, JSONL, one event a line (docs/audit.md), as storms and tests write it:
  *
  *   {"t":µs,"type":"invoke","user":7,"key":"…","activity":1001,"sku":2001}
  *   {"t":µs,"type":"ok"|"fail"|"unknown", …,"status":409,"code":"SOLD_OUT",
  *    "order_id":"…","reservation_id":"…"}
+ *   {"t":µs,"type":"state", …,"since":µs,"status":200,"state":"SUCCEEDED","reason":""}
  *
- * t: wall clock. ok: accepted (202, 200). fail: a refusal that is certain (the answer says so).
- * unknown: no answer, or one that does not say whether something was done (5xx but 503). order_id
- * and reservation_id where the answer had them. The same key may be invoked many times; each
- * invocation has one end at most (none: the client died first). */
+ * t: wall clock. invoke … unknown: POST /v1/orders. ok: accepted (202, 200). fail: a refusal that
+ * is certain (the answer says so). unknown: no answer, or one that does not say whether something
+ * was done (5xx but 503). order_id and reservation_id where the answer had them. The same key may
+ * be invoked many times; each invocation has one end at most (none: the client died first). state:
+ * what the request's status call told; since: when that was asked. */
 #pragma once
 
 #include "base/str.h"
 #include "core/item.h"
 #include "core/uuid.h"
+#include "core/verdict.h"
 #include <stdbool.h>
 #include <stdint.h>
 
-enum history_type { HISTORY_INVOKE, HISTORY_OK, HISTORY_FAIL, HISTORY_UNKNOWN, HISTORY_TYPES };
+enum history_type {
+    HISTORY_INVOKE,
+    HISTORY_OK,
+    HISTORY_FAIL,
+    HISTORY_UNKNOWN,
+    HISTORY_STATE,
+    HISTORY_TYPES
+};
 
 struct history_event {
     enum history_type type;
@@ -29,6 +38,9 @@ struct history_event {
     int64_t order_id; /* 0: none */
     bool has_reservation;
     struct uuid reservation_id;
+    int64_t since_us;       /* STATE; 0: not said */
+    bool has_state;         /* the answer told one */
+    struct verdict verdict; /* has_state */
 };
 
 struct history; /* a writer; one thread */

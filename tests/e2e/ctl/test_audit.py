@@ -1,7 +1,9 @@
 """The audit has teeth: a real sale is audited clean; then each invariant is broken by hand in a copy of it, and the
 audit must say so, under that invariant's name, with the offender's."""
+import collections
 import json
 import shutil
+import time
 import uuid
 
 import pytest
@@ -29,22 +31,38 @@ class Sale:
         # Nothing may repair what is broken below.
         system.worker.down()
         system.api.down()
-        self.redis = system.redis.connect(decode_responses=True)
-        self.raw = system.redis.connect()
+        self.dirty = True  # what a test did to the stores is to be undone
+        self._redis = system.redis.connect(decode_responses=True)
+        self._raw = system.redis.connect()
         self.keys = {k: (self.raw.dump(k), self.raw.pexpiretime(k)) for k in self.raw.keys()}
         self.orders = system.sql("SELECT order_id, user_id, request_id::text, reservation_id::text, message_id::text "
                                  "FROM orders ORDER BY order_id")
         self.spoilt = f"{system.dir}/spoilt"
+        self.observed = f"{system.dir}/observed"
+
+    @property
+    def redis(self):
+        self.dirty = True
+        return self._redis
+
+    @property
+    def raw(self):
+        self.dirty = True
+        return self._raw
 
     def fresh(self):
+        shutil.copy(self.history, self.spoilt)
+        if not self.dirty:
+            return
         self.system.sql("DROP DATABASE IF EXISTS broken WITH (FORCE)", database="postgres")
         self.system.sql("CREATE DATABASE broken TEMPLATE sale", database="postgres")
         self.raw.flushall()
         for key, (value, expires) in self.keys.items():
             self.raw.restore(key, max(expires, 0), value, absttl=expires > 0)
-        shutil.copy(self.history, self.spoilt)
+        self.dirty = False
 
     def sql(self, statement, *args):
+        self.dirty = True
         return self.system.sql(statement, *args, database="broken")
 
     def record(self, order):
@@ -60,10 +78,36 @@ class Sale:
         with open(self.spoilt, "w") as f:
             f.writelines(json.dumps(line) + "\n" for line in kept if line)
 
+    def state(self, order, since, t, state, **more):
+        """A line of what the status call told; µs."""
+        self.append({"type": "state", "user": order[1], "key": order[2], "since": since, "t": t, "status": 200, "state": state, **more})
+
+    def seen(self, *lines):
+        """What was seen of the programs; the first snapshot holds with the sale."""
+        orders = STOCK
+        with open(self.observed, "w") as f:
+            for line in ({"type": "metrics", "program": "order-worker", "instance": "w-1", "life": "1", "final": True,
+                          "values": {"seckill_order_created_total": orders, "seckill_mq_inflight_messages": 3,
+                                     'seckill_pg_tx_duration_seconds_count{outcome="committed"}': 10, "process_threads": 4,
+                                     'seckill_worker_tx_retries_total{error="40001"}': 1}},
+                         {"type": "metrics", "program": "seckill-api", "instance": "a-1", "life": "1", "final": True,
+                          "values": {"seckill_http_connections": 60, **self.answers()}}, *lines):
+                f.write(json.dumps({"t": 1_700_000_000_000_000, **line}) + "\n")
+
+    def answers(self):
+        """What the API's counters say if they tell what the clients heard."""
+        counts = collections.Counter(line["status"] for line in map(json.loads, open(self.history)) if line.get("status"))
+        return {f'seckill_http_requests_total{{route="orders",status="{status}"}}': n for status, n in counts.items()}
+
+    def watched(self, *flags, rc=1):
+        """An audit with both files."""
+        return self.system.json("audit", *ITEM, f"--pg.conninfo={self.system.conninfo('broken')}", "--history", self.spoilt,
+                                "--metrics", self.observed, *flags, rc=rc)
+
     def append(self, *lines):
         with open(self.spoilt, "a") as f:
             for line in lines:
-                f.write(json.dumps({"t": 1, "activity": 1, "sku": 2001, **line}) + "\n")
+                f.write(json.dumps({"t": 2_000_000_000_000_000, "activity": 1, "sku": 2001, **line}) + "\n")
 
     def audit(self, history=True, rc=1):
         words = ["audit", *ITEM, f"--pg.conninfo={self.system.conninfo('broken')}"]
@@ -82,6 +126,10 @@ def copy(sale):
     return sale
 
 
+def results(told, result):
+    return {c["id"] for c in told["checks"] if c["result"] == result}
+
+
 def broken(told):
     return {c["id"]: c["offenders"] for c in told["checks"] if c["result"] == "broken"}
 
@@ -97,9 +145,10 @@ def move(sale, units):
 def test_a_sale_holds(copy):
     told = copy.audit(rc=0)
     assert told["ok"] and not broken(told)
-    assert [c["id"] for c in told["checks"]] == ["I1", "I2", "I3", "I4", "I5", "I6", "I7", "seed-one-order",
-                                                 "seed-oversold", "seed-inbox"]
-    assert all(c["result"] == "ok" for c in told["checks"])
+    assert [c["id"] for c in told["checks"]] == [*(f"I{n}" for n in range(1, 12)), "seed-one-order", "seed-oversold",
+                                                 "seed-inbox"]
+    assert results(told, "skipped") == {"I8", "I9", "I10", "I11"}
+    assert results(told, "ok") == {c["id"] for c in told["checks"]} - results(told, "skipped")
     counts = told["counts"]
     assert counts["orders"] == counts["sold"] == counts["completed"] == counts["accepted"] == STOCK
     assert (counts["free"], counts["pending"], counts["unsettled"]) == (0, 0, 0)
@@ -107,9 +156,19 @@ def test_a_sale_holds(copy):
     assert out.endswith("audit of 1:2001: everything holds\n")
 
 
-def test_without_a_history_i6_is_not_checked_and_not_ok(copy):
+def test_with_everything_to_look_at_all_is_checked(copy):
+    copy.seen({"type": "injected", "metric": "seckill_worker_tx_retries_total", "count": 1, "what": "a test"})
+    told = copy.watched("--wait", "10s", "--sold-out", "--strict", rc=0)
+    assert told["ok"] and results(told, "ok") == {c["id"] for c in told["checks"]}
+    assert told["counts"]["buyers_asked"] == 60
+
+
+def test_what_is_not_checked_is_not_ok(copy):
+    """Without a history nobody knows what was invented; --strict makes that a failure."""
     told = copy.audit(history=False, rc=0)
-    assert {c["id"] for c in told["checks"] if c["result"] == "skipped"} == {"I6"}
+    assert results(told, "skipped") == {"I6", "I8", "I9", "I10", "I11"}
+    words = ["audit", *ITEM, f"--pg.conninfo={copy.system.conninfo('broken')}", "--strict"]
+    assert not copy.system.json(*words, rc=3)["ok"]
 
 
 def test_dead_letters_are_told(copy):
@@ -322,6 +381,69 @@ def i7_refused_after_acceptance(s):
     return {"I7"}, f"request {s.orders[13][2]}: was refused after it was accepted"
 
 
+def i3_told_two_ends(s):
+    s.state(s.orders[3], 10, 20, "SUCCEEDED")
+    s.state(s.orders[3], 10, 20, "REJECTED", reason="ONE_USER_ONE_ORDER")
+    return {"I3"}, f"user {s.orders[3][1]}, request {s.orders[3][2]}: was told more than one end"
+
+
+def i3_told_another_end(s):
+    s.state(s.orders[3], 10, 20, "FAILED", reason="VOID")
+    return {"I3"}, f"user {s.orders[3][1]}, request {s.orders[3][2]}: was told another end than SUCCEEDED"
+
+
+def i3_failed_and_cancelled(s):
+    s.state(s.orders[3], 10, 20, "FAILED", reason="VOID")
+    s.state(s.orders[3], 30, 40, "CANCELLED", reason="CANCELLED")
+    return {"I3", "I7"}, "was told that it failed, and that it is CANCELLED"
+
+
+def i3_not_found_after_its_acceptance(s):
+    order = s.orders[3]
+    s.append({"type": "state", "user": order[1], "key": order[2], "since": 2_000_000_000_000_000, "status": 404})
+    return {"I3"}, f"user {order[1]}, request {order[2]}: was accepted, and not found later"
+
+
+def i3_a_command_that_nobody_runs(s):
+    order = s.orders[3]
+    s.sql("UPDATE consumer_inbox SET processed_at = now() - interval '1 hour'")
+    s.sql("INSERT INTO parked_commands (message_id, command, activity_id, sku_id, user_id, request_id, body, parked_at) VALUES "
+          "(gen_random_uuid(), 'ORDER_CANCEL_REQUESTED', 1, 2001, %s, %s, 'x', now() - interval '1 hour')", order[1], order[2])
+    return {"I3"}, f"user {order[1]}, request {order[2]}: ORDER_CANCEL_REQUESTED"
+
+
+def i4_paid_by_nobody(s):
+    s.sql("UPDATE orders SET status = 'PAID' WHERE order_id = %s", s.orders[6][0])
+    return {"I4"}, f"order {s.orders[6][0]} is PAID by 0 payments"
+
+
+def pay(s, order, status):
+    s.sql("INSERT INTO payments (payment_id, order_id, activity_id, sku_id, user_id, request_id, status, accepted_at) VALUES "
+          "('pay-1', %s, 1, 2001, %s, %s, %s, now())", order[0], order[1], order[2], status)
+
+
+def i4_paid_for_nothing(s):
+    pay(s, s.orders[6], "APPLIED")
+    return {"I4"}, f"payment pay-1 is APPLIED, order {s.orders[6][0]} is not PAID"
+
+
+def i4_never_refunded(s):
+    pay(s, s.orders[6], "REFUNDED")
+    return {"I4"}, "payment pay-1 is REFUNDED, without a refund"
+
+
+def i7_a_rank_fell(s):
+    s.state(s.orders[13], 10, 20, "SUCCEEDED")
+    s.state(s.orders[13], 30, 40, "PROCESSING")
+    return {"I7"}, f"user {s.orders[13][1]}, request {s.orders[13][2]}: was told a state of rank 3"
+
+
+def i7_told_more_than_is(s):
+    s.state(s.orders[13], 10, 20, "SUCCEEDED")
+    s.state(s.orders[13], 30, 40, "CANCELLED", reason="CANCELLED")
+    return {"I7"}, f"user {s.orders[13][1]}, request {s.orders[13][2]}: was told a state of rank 4, is SUCCEEDED now"
+
+
 def i3_settled_and_never_told(s):
     s.sql("UPDATE outbox SET settled_at = NULL, created_at = now() - interval '1 hour' WHERE message_id = %s",
           s.orders[3][4])
@@ -503,6 +625,107 @@ def test_what_is_broken_is_named(copy, spoil):
     assert any(word in name for names in found.values() for name in names), found
 
 
+# What was seen of the programs that is wrong: a line more, which check names it, and how.
+WORKER = {"type": "metrics", "program": "order-worker", "instance": "w-2", "life": "7", "final": False}
+API = {"type": "metrics", "program": "seckill-api", "instance": "a-2", "life": "7", "final": True}
+SEEN = {
+    "i8_messages": ({**WORKER, "values": {"seckill_mq_inflight_messages": 769}}, "I8",
+                    "order-worker w-2 (life 7): seckill_mq_inflight_messages was 769, at most 768"),
+    "i8_threads": ({**WORKER, "values": {"process_threads": 5}}, "I8", "process_threads was 5, at most 4"),
+    "i8_sockets": ({**API, "values": {"seckill_http_connections": 10001}}, "I8", "seckill_http_connections was 10001"),
+    "i8_memory": ({**API, "values": {"process_resident_memory_bytes": 3e9}}, "I8", "process_resident_memory_bytes was 3000000000"),
+    "i9_retries": ({**WORKER, "values": {'seckill_worker_tx_retries_total{error="40001"}': 80,
+                                         'seckill_pg_tx_duration_seconds_count{outcome="committed"}': 1000}}, "I9",
+                   "order-worker w-2 (life 7): 80 retries of 1000 transactions, at most 5 %"),
+    "i9_attempts": ({**WORKER, "values": {'seckill_worker_tx_retries_total{error="40001"}': 9,
+                                          'seckill_pg_tx_duration_seconds_count{outcome="committed"}': 12}}, "I9",
+                    "more than 3 attempts each"),
+    "i9_publishes": ({**API, "values": {"seckill_mq_publish_retries_total": 3, 'seckill_mq_publish_total{result="accepted"}': 2}},
+                     "I9", "more than two attempts each"),
+    "i11_injected": ({"type": "injected", "metric": "seckill_pg_commit_unknown_total", "count": 2, "what": "answers dropped"}, "I11",
+                     "seckill_pg_commit_unknown_total is 0, not exactly 2: answers dropped"),
+    "i11_at_least": ({"type": "injected", "metric": "seckill_order_created_total", "program": "order-worker", "count": 21,
+                      "is": "at_least", "what": "x"}, "I11", "is 20, not at least 21"),
+    "i11_answers": ({**API, "values": {'seckill_http_requests_total{route="orders",status="202"}': 1}}, "I11",
+                    'seckill_http_requests_total{route="orders",status="202"} is 21'),
+    "i11_created": ({**WORKER, "final": True, "values": {"seckill_order_created_total": 1}}, "I11",
+                    "seckill_order_created_total is 21, PostgreSQL has 20 orders"),
+}
+
+
+@pytest.mark.parametrize("case", SEEN)
+def test_what_the_metrics_tell_is_named(copy, case):
+    line, check, word = SEEN[case]
+    copy.seen(line)
+    found = broken(copy.watched("--max-memory", "2000"))
+    assert set(found) == {check} and any(word in name for name in found[check]), found
+
+
+def test_i10_all_must_be_sold_where_buyers_kept_asking(copy):
+    order = copy.orders[0]
+    copy.sql("UPDATE activities SET closed_at = NULL")
+    copy.sql("SELECT seckill_cancel(1, 2001, ARRAY[gen_random_uuid()], ARRAY[%s]::bigint[], ARRAY[%s]::uuid[], ARRAY[%s]::uuid[], "
+             "ARRAY[%s]::bigint[], ARRAY['x'::bytea])", order[1], order[2], order[3], order[0])
+    copy.seen()
+    assert not broken(copy.watched(rc=0))
+    assert broken(copy.watched("--sold-out"))["I10"] == ["19 of 20 are sold, though 60 buyers asked for one"]
+
+
+def test_i10_what_stays_in_the_queue_is_not_drained(copy):
+    copy.raw.xadd(f"{KEY}:events", {"b": "{}"})
+    found = broken(copy.system.json("audit", *ITEM, f"--pg.conninfo={copy.system.conninfo('broken')}", "--wait", "300ms", rc=1))
+    assert found == {"I10": ["not drained: 0 reservations unsettled, 0 rows Redis was not told, 1 messages in the queue"]}
+
+
+def test_i10_the_time_since_the_last_fault(copy):
+    """It is only judged by who saw the end."""
+    copy.seen({"type": "fault", "what": "kill -9", "t": int(time.time() * 1e6) - 40_000_000})
+    assert not broken(copy.watched("--wait", "5s", rc=0))
+    fault = time.time() + 4  # the audit begins before that, however slow this machine is
+    copy.seen({"type": "fault", "what": "kill -9", "t": int(fault * 1e6)})
+    copy.raw.xadd(f"{KEY}:events", {"b": "{}"})
+    p = copy.system.popen("audit", *ITEM, f"--pg.conninfo={copy.system.conninfo('broken')}", "--wait", "60s", "--drain", "1s",
+                          "--metrics", copy.observed, "--json")
+    wait_for("the time to be over", lambda: time.time() > fault + 1.1)
+    (_, ((name, _),)), = copy.raw.xreadgroup("seckill-order-create-v1", "a-test", {f"{KEY}:events": ">"})
+    copy.raw.xack(f"{KEY}:events", "seckill-order-create-v1", name)
+    out, _ = p.communicate(timeout=60)
+    assert p.returncode == 1
+    assert "s after the last fault, at most 1" in broken(json.loads(out))["I10"][0]
+
+
+def test_i10_a_backlog_that_is_not_known_is_unknown(copy):
+    """Rule 26: unknown is not zero."""
+    copy.raw.delete(f"{KEY}:events")
+    copy.raw.set(f"{KEY}:events", "x", pxat=int(copy.redis.hget(f"{KEY}:meta", "expires_ms")))
+    told = copy.system.json("audit", *ITEM, f"--pg.conninfo={copy.system.conninfo('broken')}", "--wait", "300ms", rc=3)
+    assert results(told, "unknown") == {"I10"} and not told["ok"]
+
+
+def test_answers_that_nobody_heard_may_be_among_the_counted(copy):
+    copy.append({"type": "invoke", "user": 9999, "key": str(uuid.uuid4())})
+    copy.seen({**API, "values": {'seckill_http_requests_total{route="orders",status="202"}': 1}})
+    assert not broken(copy.watched(rc=0))
+
+
+def test_concurrent_polls_may_be_heard_in_any_order(copy):
+    """The lower rank was asked for before the higher one was heard."""
+    copy.state(copy.orders[13], 10, 40, "PROCESSING")
+    copy.state(copy.orders[13], 15, 20, "SUCCEEDED")
+    copy.audit(rc=0)
+
+
+def test_what_an_epoch_took_with_it_is_no_fault(copy):
+    """Rule 37: accepted before the epoch moved, gone since: the buyer hears LOST_RESERVATION."""
+    key = str(uuid.uuid4())
+    copy.append({"type": "invoke", "user": 9999, "key": key, "t": 1_000_000_000_000_000},
+                {"type": "ok", "user": 9999, "key": key, "status": 202, "code": "ACCEPTED", "order_id": "77",
+                 "reservation_id": str(uuid.uuid4()), "t": 1_000_000_000_000_000})
+    assert set(broken(copy.audit())) == {"I3"}
+    copy.state(("", 9999, key), 1, 2, "FAILED", reason="LOST_RESERVATION")
+    copy.audit(rc=0)
+
+
 def test_a_lost_order_is_seen_from_all_sides(copy):
     order = copy.orders[0]
     for table, column, value in (("orders", "order_id", order[0]), ("consumer_inbox", "message_id", order[4]),
@@ -659,7 +882,7 @@ def test_wait_has_an_end(copy):
 def test_what_cannot_be_checked_is_not_ok(copy):
     system = copy.system
     for words in ([*ITEM, "--pg.conninfo=host=/nowhere"], [*ITEM, "--redis.url=unix:///nowhere"],
-                  [*ITEM, "--history", "/nowhere"], ["--activity", 99, "--sku", 1]):
+                  [*ITEM, "--history", "/nowhere"], [*ITEM, "--metrics", "/nowhere"], [*ITEM, "--metrics", copy.history], ["--activity", 99, "--sku", 1]):
         out, err = system.ctl("audit", *words, rc=3)
         assert err and not out
     with open(copy.spoilt, "a") as f:

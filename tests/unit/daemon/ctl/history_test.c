@@ -37,6 +37,9 @@ static struct history_event event_of(uint64_t seed)
         e.order_id = (int64_t)(rng_u64(&rng) >> 1);
         e.has_reservation = true;
         rng_fill(&rng, e.reservation_id.b, sizeof(e.reservation_id.b));
+        e.since_us = 1 + (int64_t)rng_below(&rng, 1000000);
+        e.has_state = true;
+        e.verdict = verdict_of_reason((enum verdict_reason)rng_below(&rng, REASONS));
     }
     return e;
 }
@@ -70,6 +73,9 @@ static void says_what_it_was_told(void **state)
         assert_true(str_eq(e.code, want.code));
         assert_true(e.has_reservation == want.has_reservation);
         assert_true(uuid_eq(&e.reservation_id, &want.reservation_id));
+        assert_true(e.since_us == want.since_us && e.has_state == want.has_state);
+        assert_true(e.verdict.state == want.verdict.state &&
+                    e.verdict.reason == want.verdict.reason);
     }
     assert_true(getline(&line, &cap, f) < 0);
     free(line);
