@@ -91,7 +91,7 @@ bool mem_db_asked_reconcile(struct mem_db *db, struct item item);
 void mem_db_promote(struct mem_db *db);
 int mem_db_lose_order(struct mem_db *db, int64_t order_id);
 void mem_db_set_total(struct mem_db *db, struct item item, int64_t total);
-void mem_db_settled_all(struct mem_db *db); /* as if Redis had heard of everything */
+void mem_db_settled_all(struct mem_db *db);             /* as if Redis had heard of everything */
 int mem_db_outbox(struct mem_db *db, bool unpublished); /* rows; or only those not published */
 /* Each: sold = active orders <= total; at most one active order per user; one inbox row per
  * message. NULL when all hold, else what does not. */
