@@ -1,9 +1,12 @@
 """Issue 5, reconciliation on the whole system, the audit after each: rules 3, 7, 40; I5; failures.md 22."""
+import json
+import os
+import signal
+import subprocess
 import threading
 import uuid
 
-import pytest
-from services import wait_for
+from services import PrivatePostgres, wait_for
 from system import System
 
 QUICK = {"reconcile.interval": "300ms", "reconcile.rate": 20000}
@@ -182,5 +185,136 @@ def test_settled_in_postgresql_only():
         assert s.state(item, 1, key).code == "CANCELLED"
 
 
-if __name__ == "__main__":
-    pytest.main([__file__])
+
+# --- the total, mid-sale ---
+
+def set_total(s, item, to, *words, rc=0):
+    done = s.ctl("stock", "set-total", *item.flags, "--total", str(to), "--json", *words, check=False)
+    assert done.returncode == rc, f"{to}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return json.loads(done.stdout)
+
+
+def totals(s, item):
+    return (item.scalar("SELECT total_stock FROM seckill_inventory WHERE ITEM"),
+            int(s.redis_client.hget(item.key("meta"), "total")))
+
+
+def test_total_raised_and_lowered_under_load():
+    """Rules 7, 40: what is added is sold at once; what is free can be taken away; nothing is oversold; it is recorded."""
+    with System(QUICK) as s:
+        item = s.item(stock=60)
+        process = s.storm(item, 400, background=True)
+        wait_for("the first orders", lambda: item.orders() > 5)
+        assert set_total(s, item, 90)["outcome"] == "PLANNED" and totals(s, item) == (60, 60)
+        told = set_total(s, item, 90, "--yes")
+        assert (told["outcome"], told["total"], told["redis_total"]) == ("DONE", 90, 90)
+        s.storm_end(process)
+        s.storm(item, 100, "--first-user", 100000)  # the first ones' hints are over, if it was sold out before
+        item.await_settled()
+        assert item.orders() == 90 and item.books()["free"] == 0
+        told = set_total(s, item, 80, "--yes", rc=1)
+        assert told["outcome"] == "REFUSED" and totals(s, item) == (90, 90)
+
+        other = s.item(stock=300)
+        process = s.storm(other, 150, background=True)
+        wait_for("the first orders", lambda: other.orders() > 5)
+        told = set_total(s, other, 200, "--yes")
+        assert told["outcome"] == "DONE" and totals(s, other) == (200, 200)
+        s.storm_end(process)
+        other.await_settled()
+        assert other.orders() == 150 and other.books()["free"] == 50
+        assert set_total(s, other, 200, "--yes")["outcome"] == "NOTHING"
+        recorded = s.sql("SELECT outcome FROM operator_actions WHERE action = 'stock set-total' ORDER BY action_id")
+        assert [row[0] for row in recorded] == ["DONE", "REFUSED", "DONE", "NOTHING"]
+        await_clean(s, item)
+        await_clean(s, other)
+        assert s.sql("SELECT detail FROM reconciliation_runs WHERE outcome <> 'CLEAN'") == []
+
+
+def test_a_change_of_the_total_that_died_is_finished():
+    """Between the two stores, up and down: Redis's is the lower one, it is told, and the second run finishes."""
+    with System(QUICK) as s:
+        item = s.item(stock=10)
+        bought(s, item, range(1, 4))
+        for to, between in ((15, (15, 10)), (8, (15, 8))):
+            env = {**os.environ, "SECKILL_CRASHPOINT": "set_total_between"}
+            done = subprocess.run([f"{s.bin_dir}/seckillctl", "--config", s.config, "stock", "set-total", *item.flags, "--total",
+                                   str(to), "--yes"], env=env, capture_output=True, text=True, timeout=60)
+            assert done.returncode == -signal.SIGKILL, done
+            assert totals(s, item) == between
+            assert "mended" not in await_finding(s, item, "TOTAL")  # raising it is the operator's
+            assert totals(s, item) == between
+            assert set_total(s, item, to, "--yes")["outcome"] == "DONE"
+            assert totals(s, item) == (to, to)
+            await_clean(s, item)
+        bought(s, item, range(4, 9))
+        assert s.buy(item, 9).code == "SOLD_OUT" and item.orders() == 8
+        recorded = s.sql("SELECT outcome FROM operator_actions WHERE action = 'stock set-total' ORDER BY action_id")
+        assert [row[0] for row in recorded] == ["STARTED", "DONE", "STARTED", "DONE"]
+
+
+# --- by an operator ---
+
+def reconcile(s, verb, item, *words, rc=0):
+    done = s.ctl("reconcile", verb, *item.flags, "--json", *words, check=False)
+    assert done.returncode == rc, f"{verb} {words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return json.loads(done.stdout)
+
+
+def test_reconcile_run_and_show():
+    """Only shown without --yes; then two rounds at once, and mended although reconcile.mend is false; recorded."""
+    with System({"reconcile.interval": "1h", "reconcile.mend": "false"}) as s:
+        item = s.item(stock=5)
+        got = bought(s, item, [1, 2])
+        s.redis_client.hdel(item.key("buyers"), 2)
+        assert reconcile(s, "show", item) == [] and reconcile(s, "run", item) == []
+        assert s.sql("SELECT count(*) FROM reconcile_items") == [(0,)]
+        found = {f["kind"]: f for f in reconcile(s, "run", item, "--yes", rc=1)}
+        assert set(found) == {"BUYER", "FREE_LOW"}
+        assert (found["BUYER"]["user_id"], found["BUYER"]["order_id"], found["BUYER"]["mended"]) == ("2", got[2][1], "MENDED")
+        assert reconcile(s, "show", item) == list(found.values())
+        assert [f["outcome"] for f in reconcile(s, "run", item, "--yes")] == ["CLEAN"]
+        recorded = s.sql("SELECT outcome FROM operator_actions WHERE action = 'reconcile run' ORDER BY action_id")
+        assert [row[0] for row in recorded] == ["DONE", "DONE"]
+        assert s.worker.terminate() == 0
+        assert reconcile(s, "run", item, "--yes", "--wait", "1s", rc=3)[0]["outcome"] == "CLEAN"
+        s.worker.start()
+
+
+# --- PostgreSQL fails over ---
+
+def test_a_standby_that_lacks_the_last_orders_is_promoted():
+    """failures.md 22: they are found through Redis, and placed again with the same ids; nothing is sold twice meanwhile."""
+    standby = PrivatePostgres()
+    s = System(QUICK)
+    s.settings["pg.conninfo"] = (f"host={s.pg.dir},{standby.dir} user=seckill dbname=postgres "
+                                 "target_session_attrs=read-write connect_timeout=2")
+    try:
+        with s:
+            standby.follow(s.pg).start()
+            item = s.item(stock=10)
+            first = bought(s, item, range(1, 4))
+            await_clean(s, item)
+            wait_for("the first walk", lambda: s.sql("SELECT walked_timeline FROM reconcile_items") == [(1,)])
+            with standby.connect() as c:
+                wait_for("the standby", lambda: c.execute("SELECT count(*) FROM orders").fetchone()[0] == 3
+                         and c.execute("SELECT walked_timeline FROM reconcile_items").fetchone() == (1,))
+            standby.cut_off()
+            last = bought(s, item, range(4, 8))
+            primary, s.pg = s.pg, standby
+            primary.kill()
+            primary.stop()
+            standby.promote()
+            wait_for("the orders", lambda: item.orders() == 7)
+            assert dict(s.sql("SELECT user_id, order_id::text FROM orders")) == {
+                u: order for u, (_, order) in {**first, **last}.items()}
+            for user, (key, _) in last.items():
+                assert s.state(item, user, key).code == "SUCCEEDED"
+            item.await_settled()
+            wait_for("the walk", lambda: s.sql("SELECT walked_timeline FROM reconcile_items") == [(2,)])
+            assert s.worker.metric("seckill_reconcile_republished_total") >= 4
+            bought(s, item, range(8, 11))
+            assert s.buy(item, 11).code == "SOLD_OUT" and item.orders() == 10
+            await_clean(s, item)
+    finally:
+        standby.stop()

@@ -147,6 +147,23 @@ class PrivatePostgres(Server):
         import psycopg
         return psycopg.connect(self.conninfo, autocommit=True, prepare_threshold=None, **options)
 
+    def follow(self, primary):
+        """Before start(): a copy of the primary that runs, which follows it from then on, asynchronously."""
+        subprocess.run([*as_postgres(self.dir), f"{PG_BIN}/pg_basebackup", "-h", primary.dir, "-U", "seckill", "-D",
+                        f"{self.dir}/data", "-R", "-X", "stream", "-c", "fast", "--no-sync"], check=True, stdout=subprocess.DEVNULL)
+        return self
+
+    def cut_off(self):
+        """A standby receives nothing more of its primary."""
+        with self.connect() as c:
+            c.execute("ALTER SYSTEM SET primary_conninfo = ''")
+            c.execute("SELECT pg_reload_conf()")
+            wait_for("the receiver to end", lambda: c.execute("SELECT count(*) FROM pg_stat_wal_receiver").fetchone()[0] == 0)
+
+    def promote(self):
+        with self.connect() as c:
+            assert c.execute("SELECT pg_promote()").fetchone()[0]
+
     def load_schema(self):
         """The files of sql/, without the migrator's bookkeeping (that is seckillctl migrate's)."""
         with self.connect() as c:

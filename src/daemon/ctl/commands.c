@@ -6,7 +6,8 @@ extern const struct ctl_command migrate_command, activity_create_command, activi
     stock_warm_command, stock_show_command, token_command, storm_command, audit_command,
     dead_letters_list_command, dead_letters_show_command, dead_letters_replay_command,
     queue_show_command, queue_check_command, pay_command, order_show_command, actions_list_command,
-    order_cancel_command, reservation_show_command, reservation_release_command;
+    order_cancel_command, reservation_show_command, reservation_release_command,
+    stock_set_total_command, reconcile_run_command, reconcile_show_command;
 
 const struct ctl_command *const ctl_commands[] = {
     &migrate_command,
@@ -15,6 +16,7 @@ const struct ctl_command *const ctl_commands[] = {
     &activity_show_command,
     &stock_warm_command,
     &stock_show_command,
+    &stock_set_total_command,
     &activity_open_command,
     &activity_pause_command,
     &activity_close_command,
@@ -25,6 +27,8 @@ const struct ctl_command *const ctl_commands[] = {
     &order_cancel_command,
     &reservation_show_command,
     &reservation_release_command,
+    &reconcile_run_command,
+    &reconcile_show_command,
     &audit_command,
     &queue_show_command,
     &queue_check_command,
