@@ -8,7 +8,7 @@ PG_BIN=/usr/lib/postgresql/15/bin
 RUN_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config libevent-dev node-llhttp libhiredis-dev libpq-dev
     libyaml-dev libssl-dev libjansson-dev libnghttp2-dev libprotobuf-c-dev protobuf-c-compiler redis-server redis-tools postgresql-15 postgresql-client-15 procps util-linux)
 TEST_PACKAGES=(libcmocka-dev python3-pytest python3-psycopg python3-redis python3-jwt python3-cryptography
-    python3-requests python3-yaml clang libclang-rt-14-dev clang-format pgbouncer etcd-server etcd-client nginx-light shellcheck)
+    python3-requests python3-yaml clang libclang-rt-14-dev clang-format libfaketime pgbouncer etcd-server etcd-client nginx-light shellcheck)
 # A RocketMQ of our own; an official client of it, which tells whether ours is right.
 BROKER_PACKAGES=(openjdk-17-jre-headless maven openssl perl)
 ORACLE_PACKAGES=(python3-venv python3-pip)

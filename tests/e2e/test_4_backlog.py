@@ -109,8 +109,10 @@ def test_slots_bound_what_is_in_flight_and_memory_does_not_follow_the_backlog():
 
 
 def outage(take_away, bring_back, seconds):
-    """Rules 20, 21 and 29: an outage is nobody's own failure; nothing is received while it lasts."""
-    with System({"worker.recover_after": "2s", "worker.workers": 32, "worker.queue": 64}) as s, contextlib.ExitStack() as at_end:
+    """Rules 20, 21 and 29: an outage is nobody's own failure; nothing is received while it lasts. For more than ten leases
+    (failures.md 18)."""
+    with System({"worker.recover_after": "2s", "worker.workers": 32, "worker.queue": 64, "queue.lease": "5s",
+                 "worker.lease_margin": "1s"}) as s, contextlib.ExitStack() as at_end:
         at_end.callback(lambda: s.pg.tether and bring_back(s))  # also after a failure: what is stopped cannot end
         item = s.item(stock=400)
         for user in range(1, 101):

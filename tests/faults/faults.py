@@ -1,9 +1,13 @@
-"""What the fault tests have in common: how often each fault is made, and the seed.
+"""What the fault tests have in common: how often each fault is made (failures.md's matrix), the seed, links that fail.
 
-Three tiers (failures.md): "ci" each time, "full" with SECKILL_FULL (scripts/test --full), "record" with SECKILL_FAULTS=record
-(record.py, which notes what was run in docs/reliability.md). What is chosen at random follows from SECKILL_SEED."""
+Three tiers: "ci" each time, "full" with SECKILL_FULL (scripts/test --full), "record" with SECKILL_FAULTS=record (record.py,
+which notes what was run in docs/reliability.md). What is chosen at random follows from SECKILL_SEED."""
 import os
 
+from faultproxy import FaultProxy
+from system import System
+
+TIERS = ("ci", "full", "record")
 TIER = os.environ.get("SECKILL_FAULTS") or ("full" if os.environ.get("SECKILL_FULL") else "ci")
 SEED = int(os.environ.get("SECKILL_SEED", "1"))
 
@@ -11,5 +15,61 @@ SEED = int(os.environ.get("SECKILL_SEED", "1"))
 _TIMES = {
     "crash points": (1, 5, 20),
     "terminated": (1, 5, 20),
+    "lost replies": (500, 10_000, 20_000),  # of each kind
+    "links": (20, 160, 320),
+    "bad dependency": (1, 10, 20),
+    "stalls": (3, 30, 100),
+    "clock jumps": (10, 60, 120),
+    "limits": (1, 5, 10),
+    "rolling restarts": (3, 30, 100),
+    "slow clients": (500, 5_000, 5_000),
 }
-TIMES = {fault: counts[("ci", "full", "record").index(TIER)] for fault, counts in _TIMES.items()}
+TIMES = {fault: counts[TIERS.index(TIER)] for fault, counts in _TIMES.items()}
+
+# What is lost is looked for soon, and what a dead worker held comes back soon.
+SHORT = {"queue.lease": "1s", "worker.lease_margin": "300ms", "worker.recover_after": "1s", "worker.recover_interval": "200ms",
+         "api.instance_lease": "2s"}
+
+
+class Linked:
+    """A System whose programs reach Redis and PostgreSQL through a fault proxy each: link("worker", "pg")."""
+
+    def __init__(self, settings=None, seed=None, **more):
+        self.faults = FaultProxy(SEED if seed is None else seed)
+        self.settings, self.more = {**SHORT, **(settings or {})}, more
+        self.links = {}
+
+    def __enter__(self):
+        self.faults.start()
+        self.system = System(self.settings, **self.more)
+        upstream = {"redis": f"unix:{self.system.redis.socket}", "pg": f"unix:{self.system.pg.dir}/.s.PGSQL.5432"}
+        for program in self.system.programs:
+            for store in ("redis",) if program.part == "api" else ("redis", "pg"):
+                link = self.links[program.part, store] = self.faults.add(f"{program.part}-{store}", upstream[store])
+                if store == "redis":
+                    program.settings["redis.url"] = f"redis://{link}"
+                else:
+                    program.settings["pg.conninfo"] = f"host={link.host} port={link.port} user=seckill dbname=postgres"
+        try:
+            self.system.__enter__()
+        except BaseException:
+            self.faults.stop()
+            raise
+        return self
+
+    def __exit__(self, *exc):
+        try:
+            self.faults.reset()
+            return self.system.__exit__(*exc)
+        finally:
+            self.faults.stop()
+
+    def link(self, part, store):
+        return self.links[part, store]
+
+
+def settle_and_audit(item, orders=None):
+    item.await_settled(30)  # I10
+    item.audit()
+    if orders is not None:
+        assert item.orders() == orders
