@@ -7,7 +7,7 @@
  *
  * Several are separated by commas. Any thread. The environment is read once.
  *
- * A name stands at one place of the code only. tests/support/crashpoints.py lists them all and
+ * A name stands in one file only. tests/support/crashpoints.py lists them all and
  * demands that each is armed by a test. */
 #pragma once
 

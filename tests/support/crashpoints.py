@@ -20,15 +20,15 @@ def _files(directory, ending):
 
 
 def points():
-    """{name: file of src}; what is called at two places is two points under one name, and refused."""
+    """{name: file of src}; the same name in two files would be two points, and is refused."""
     found = {}
     for path in _files("src", ".c"):
         with open(path, encoding="utf-8") as f:
             for name in CALLED.findall(f.read()):
-                found.setdefault(name, []).append(os.path.relpath(path, SOURCE))
+                found.setdefault(name, set()).add(os.path.relpath(path, SOURCE))
     twice = {name: files for name, files in found.items() if len(files) > 1}
-    assert not twice, f"the same name at several places: {twice}"
-    return {name: files[0] for name, files in found.items()}
+    assert not twice, f"the same name in several files: {twice}"
+    return {name: min(files) for name, files in found.items()}
 
 
 def armed(names):
