@@ -1,8 +1,9 @@
--- Takes one unit for one buyer, or says why not. A refusal writes nothing. Rules 1, 7, 12, 13, 15; README.md.
--- KEYS 1 meta  2 stock  3 buyers  4 reservation  5 pending  [6 events]
--- ARGV 1 user_id  2 request_id  3 reservation_id  4 order_id  5 message_id  6 deadline_ms (0: none)  [7 open event body]
+-- Takes one unit for one buyer, or says why not. A refusal writes nothing. Rules 1, 7, 12, 13, 15, 34; README.md.
+-- KEYS 1 meta  2 stock  3 buyers  4 reservation  5 pending  [6 events]  [witness]
+-- ARGV 1 user_id  2 request_id  3 reservation_id  4 order_id  5 message_id  6 deadline_ms (0: none)  7 epoch
+-- and 8 seq that were heard of (0 0: none)  [9 open event body]
 -- 0 created: queue_id or ''  1 replay: the record  2 duplicate: the buyers entry  3 sold out  4 no item  5 too late
--- 6 not open  7 ended  8 paused
+-- 6 not open  7 ended  8 paused  9 behind
 -- This script is the ceiling of the whole system: numbers stay text (13 digits of ms compare as text), the answer is one
 -- line (a table costs 12 % of a refusal), and no command is here that does not earn its place.
 local call = redis.call
@@ -12,6 +13,13 @@ local now = time[1] .. ('00000' .. time[2]):sub(-6, -4)
 local head = ' ' .. (meta[1] or 0) .. ' ' .. (meta[2] or 0) .. ' ' .. time[1] .. ' ' .. time[2] .. ' '
 
 if now >= ARGV[6] and ARGV[6] ~= '0' then return 5 .. head end
+-- What was heard of is no longer so: writes were lost, nothing here can be believed (rule 34a).
+if meta[1] == ARGV[7] then
+  local key = KEYS[ARGV[9] and 7 or 6] -- the witness
+  if meta[2] + 0 < ARGV[8] + 0 or (key and call('EXISTS', key) == 0) then return 9 .. head end
+elseif ARGV[7] ~= '0' and meta[1] and meta[1] + 0 < ARGV[7] + 0 then
+  return 9 .. head
+end
 local known = call('HGETALL', KEYS[4])
 if known[1] then return 1 .. head .. table.concat(known, ' ') end
 local held = call('HGET', KEYS[3], ARGV[1])
@@ -27,9 +35,9 @@ local waiting = call('ZCARD', KEYS[5])
 -- Everything that is written below was read above, so its type is right. DECR must not fail either.
 if stock:find('%D') then return redis.error_reply('ERR stock is not a whole number') end
 local epoch, seq, queue_id = meta[1], (meta[2] + 1) .. '', nil
-if ARGV[7] then
+if ARGV[9] then
   -- The first write: a key of another type, or no stream at all (a half-lost item), ends here with nothing changed.
-  queue_id = call('XADD', KEYS[6], 'NOMKSTREAM', '*', 'b', ARGV[7] .. ',"epoch":' .. epoch .. ',"seq":' .. seq .. '}')
+  queue_id = call('XADD', KEYS[6], 'NOMKSTREAM', '*', 'b', ARGV[9] .. ',"epoch":' .. epoch .. ',"seq":' .. seq .. '}')
   if not queue_id then return 4 .. head end
 end
 call('DECR', KEYS[2])

@@ -5,126 +5,6 @@
 #include "base/panic.h"
 #include <stdlib.h>
 
-/* --- what the buyer is told --- */
-
-enum answer reserve_answer_of_record(const struct reservation *found)
-{
-    if (found->status != RESERVATION_RELEASED)
-        return ANSWER_ACCEPTED; /* QUEUED, PROCESSING, or the order's state: all in the body */
-    switch (found->verdict.reason) {
-    case REASON_PG_STOCK_EXHAUSTED:
-        return ANSWER_SOLD_OUT;
-    case REASON_ONE_USER_ONE_ORDER:
-        return ANSWER_DUPLICATE_ORDER; /* settle put the existing order's ids into the record */
-    case REASON_IDEMPOTENCY_KEY_REUSED:
-        return ANSWER_IDEMPOTENCY_KEY_REUSED;
-    case REASON_NONE:
-    case REASON_ID_COLLISION:
-    case REASON_VOID:
-    case REASON_GIVEN_UP:
-    case REASON_LOST_RESERVATION:
-    case REASON_LOST_ORDER:
-    case REASON_CANCELLED:
-    case REASON_EXPIRED:
-    case REASON_CLOSED:
-    case REASONS:
-        break;
-    }
-    return ANSWER_REQUEST_CLOSED; /* over, without an order: state and reason are in the body */
-}
-
-static void tell_record(struct reserve *r, enum answer a)
-{
-    const struct reservation *found = &r->hold.found;
-    r->answer.answer = a;
-    r->answer.verdict = found->verdict;
-    r->answer.request_id = a == ANSWER_ACCEPTED ? r->hold.request_id : found->request_id;
-    r->answer.reservation_id = found->reservation_id;
-    r->answer.order_id = found->order_id;
-    r->answer.epoch = found->epoch;
-}
-
-/* Rule 13: a second try meets what the first one did. That is no replay. */
-static bool is_own(const struct reserve *r)
-{
-    return uuid_eq(&r->hold.found.reservation_id, &r->hold.reservation_id);
-}
-
-static void tell_replay(struct reserve *r)
-{
-    bool own = is_own(r);
-    tell_record(r, reserve_answer_of_record(&r->hold.found));
-    r->answer.replayed = !own;
-    metric_add(own ? r->pool->count.created : r->pool->count.replayed, 1);
-}
-
-static enum answer answer_of_refusal(const struct reserve *r)
-{
-    switch (r->rc) {
-    case STOCK_SOLD_OUT:
-        return ANSWER_SOLD_OUT;
-    case STOCK_NO_ITEM: /* rule 34: listed without meta, or no list at all: lost, not absent */
-        return r->hold.listed ? ANSWER_DEPENDENCY_UNAVAILABLE : ANSWER_NOT_FOUND;
-    case STOCK_TOO_LATE:
-        return ANSWER_TIMEOUT;
-    case STOCK_NOT_OPEN:
-        return ANSWER_NOT_OPEN;
-    case STOCK_ENDED:
-        return ANSWER_ENDED;
-    case STOCK_PAUSED:
-        return ANSWER_PAUSED;
-    default:
-        return ANSWER_INTERNAL_ERROR;
-    }
-}
-
-/* Of a unit that was taken back. What is wrong between us and the queue is no fault of the request:
- * its error is not the buyer's. */
-static enum answer answer_of_refused_publish(int rc)
-{
-    return rc == ERR_OVERLOAD || rc == ERR_CANCELED ? answer_of_err(rc)
-                                                    : ANSWER_DEPENDENCY_UNAVAILABLE;
-}
-
-/* Whether the last answer, which took no unit, also holds for an earlier try of unknown outcome:
- * only if it was asked after that try's own deadline, past which the script takes nothing. */
-static bool speaks_for_both(const struct reserve *r)
-{
-    return !r->unknown || (r->rc >= 0 && r->hold.sent_us >= r->first_give_up_us);
-}
-
-static void decide(struct reserve *r)
-{
-    if (r->release == RESERVE_RELEASED) {
-        r->answer.answer = answer_of_refused_publish(r->publish_rc);
-    } else if (r->release == RESERVE_RELEASE_UNKNOWN) {
-        r->answer.answer = ANSWER_TIMEOUT;
-    } else if (r->rc == STOCK_CREATED) {
-        tell_record(r, ANSWER_ACCEPTED);
-        metric_add(r->pool->count.created, 1);
-    } else if (r->rc == STOCK_REPLAY && r->pin_rc != 0) {
-        r->answer.answer = ANSWER_TIMEOUT; /* the same key asked again will tell */
-    } else if (r->rc == STOCK_REPLAY) {
-        tell_replay(r);
-    } else if (!speaks_for_both(r)) {
-        /* Never a refusal, and never ACCEPTED: the same key asked again will tell. */
-        r->answer.answer = r->rc == ERR_INTERNAL ? ANSWER_INTERNAL_ERROR : ANSWER_TIMEOUT;
-        if (r->watched)
-            metric_add(r->pool->count.unknown, 1);
-    } else if (r->rc == STOCK_DUPLICATE && r->pin_rc < 0) {
-        r->answer.answer = ANSWER_TIMEOUT;
-    } else if (r->rc == STOCK_DUPLICATE) {
-        tell_record(r, ANSWER_DUPLICATE_ORDER);
-        metric_add(r->pool->count.duplicate, 1);
-    } else if (r->rc < 0) {
-        r->answer.answer = answer_of_err(r->rc);
-    } else {
-        r->answer.answer = answer_of_refusal(r);
-        if (r->answer.answer == ANSWER_SOLD_OUT)
-            metric_add(r->pool->count.sold_out, 1);
-    }
-}
-
 /* --- the states --- */
 
 static void on_held(struct op *op, int rc);
@@ -146,6 +26,7 @@ static enum flow_result try_hold(struct reserve *r)
     int64_t now = p->sched->now_us, until = now + p->try_us;
     r->hold.give_up_us = until < r->deadline_us ? until : r->deadline_us;
     r->hold.op = (struct op){on_held, p->queue ? now + p->send_us : r->hold.give_up_us};
+    r->hold.past = past_of(p->past, r->hold.item, now);
     r->tries++;
     if (p->queue) {
         r->patience.on_fire = on_patience_over;
@@ -196,7 +77,8 @@ static bool worth_again(const struct reserve *r)
  */
 static bool is_to_publish(const struct reserve *r)
 {
-    return r->pool->queue && (r->rc == STOCK_CREATED || (r->rc == STOCK_REPLAY && is_own(r))) &&
+    return r->pool->queue &&
+           (r->rc == STOCK_CREATED || (r->rc == STOCK_REPLAY && reserve_is_own(r))) &&
            !verdict_terminal(r->hold.found.verdict.state);
 }
 
@@ -241,7 +123,11 @@ static void on_held(struct op *op, int rc)
     r->rc = rc;
     if (err_is_unknown(rc))
         r->unknown = true;
-    if (rc >= 0 && rc != STOCK_NO_ITEM)
+    if (rc >= 0)
+        past_answered(p->past, &r->hold, rc, p->sched->now_us);
+    if (rc == STOCK_BEHIND)
+        reporter_report(p->reporter, r->hold.item, REPORT_BEHIND);
+    else if (rc >= 0 && rc != STOCK_NO_ITEM)
         hints_saw(p->hints, r->hold.item, r->hold.version, rc == STOCK_SOLD_OUT, r->hold.sent_us,
                   p->sched->now_us);
     flow_goto(&r->flow, worth_again(r) ? RESERVE_HOLD_AGAIN : after_hold(r));
@@ -276,7 +162,9 @@ void reserve_tell(struct reserve *r)
     if (r->decided)
         return;
     r->decided = true;
-    decide(r);
+    reserve_decide(r);
+    if (r->answer.answer == ANSWER_ACCEPTED && !r->answer.replayed)
+        past_confirmed(r->pool->past, &r->hold, r->pool->sched->now_us);
     if (!r->watched)
         return;
     log_end(r);

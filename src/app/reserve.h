@@ -37,6 +37,8 @@
 #pragma once
 
 #include "app/hint.h"
+#include "app/past.h"
+#include "app/reporter.h"
 #include "base/flow.h"
 #include "base/metric.h"
 #include "base/sched.h"
@@ -98,6 +100,8 @@ struct reserve_pool {
     struct rng *rng;
     struct retry_budget *budget;
     struct hints *hints;
+    struct past *past;
+    struct reporter *reporter;
     int64_t submit_us; /* the whole budget */
     /* One try of the hold takes a unit only within it; with Redis Streams, where it publishes, too,
      * hold + publish timeout. */

@@ -1,5 +1,6 @@
-/* The reserve flow's struct, shared by its two files: reserve.c (the hold, the answer, the pool)
- * and reserve_publish.c (from the confirmed hold to the end, on a queue that is not the store's).
+/* The reserve flow's struct, shared by its files: reserve.c (the hold, the pool), reserve_answer.c
+ * (what the buyer is told) and reserve_publish.c (from the confirmed hold to the end, on a queue
+ * that is not the store's).
  */
 #pragma once
 
@@ -42,6 +43,13 @@ static inline struct reserve *reserve_of(struct flow *f)
     return container_of(f, struct reserve, flow);
 }
 
+/* --- reserve_answer.c --- */
+/* Fills r->answer. */
+void reserve_decide(struct reserve *r);
+/* Whether the record that was found is this flow's own. */
+bool reserve_is_own(const struct reserve *r);
+
+/* --- reserve.c --- */
 /* Tells the viewer, unless it left or was told; never a second time. */
 void reserve_tell(struct reserve *r);
 /* The fields of seed 000 §12.1 that every line of a request has. */

@@ -35,6 +35,18 @@ enum stock_reserved {
     STOCK_NOT_OPEN = 6, /* before starts */
     STOCK_ENDED = 7,    /* after ends, or closed */
     STOCK_PAUSED = 8,
+    STOCK_BEHIND =
+        9, /* the store lacks what this process knows of it (`past`): nothing was taken */
+};
+/* What this process heard of an item before. A store that has less has lost the end of its history
+ * (rule 34a). */
+struct stock_past {
+    struct item_version seen; /* the newest; epoch 0: nothing */
+    /* A reservation that was confirmed in that epoch: asked for unless the call goes over
+     * checked_connection, a `connection` of an earlier reserve. witness_user 0: none. */
+    int64_t witness_user;
+    struct uuid witness_request;
+    uint64_t checked_connection;
 };
 struct stock_reserve {
     struct op op;
@@ -45,11 +57,14 @@ struct stock_reserve {
     int64_t created_at_us;              /* wall clock, for the event */
     struct str traceparent, tracestate; /* borrowed until on_done */
     int64_t give_up_us;                 /* monotonic: the script takes no unit after it (rule 15) */
+    struct stock_past past;
     /* out */
-    struct item_version version; /* when rc is 0…3 or 5…8 */
+    struct item_version version; /* when rc is 0…3 or 5…9 */
     struct reservation found;
-    bool listed;     /* STOCK_NO_ITEM: in sec:items, or that set is missing */
-    int64_t sent_us; /* monotonic: when it was written to the store */
+    bool listed;         /* STOCK_NO_ITEM: in sec:items, or that set is missing */
+    int64_t sent_us;     /* monotonic: when it was written to the store */
+    uint64_t connection; /* that it went over, no two alike; 0: none */
+    bool asked_witness;
     struct op_space space;
 };
 

@@ -202,7 +202,7 @@ static void events_of_the_reserve_script(void **state)
     char *lua = script("reserve");
     client_receive_start(&p, q, 5, 20 * LEASE);
     client_rest(50 * MS);
-    redisReply *r = PR("EVAL %s 6 %s %s %s %s %s %s 7 r res-id 77 msg-id 0 %b", lua, k[0], k[1],
+    redisReply *r = PR("EVAL %s 6 %s %s %s %s %s %s 7 r res-id 77 msg-id 0 0 0 %b", lua, k[0], k[1],
                        k[2], k[3], k[4], k[5], open.ptr, open.len);
     assert_int_not_equal(r->type, REDIS_REPLY_ERROR);
     freeReplyObject(r);

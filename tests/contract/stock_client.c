@@ -84,8 +84,8 @@ struct item client_sale(int64_t total)
     return item;
 }
 
-int client_reserve_until(struct item item, int64_t user, int64_t request, int64_t n,
-                         int64_t give_up_us, struct stock_reserve *r)
+static int reserve(struct item item, int64_t user, int64_t request, int64_t n, int64_t give_up_us,
+                   struct stock_past past, struct stock_reserve *r)
 {
     *r = (struct stock_reserve){.item = item,
                                 .user_id = user,
@@ -96,14 +96,27 @@ int client_reserve_until(struct item item, int64_t user, int64_t request, int64_
                                 .created_at_us = 1780000000000000,
                                 .traceparent = STR(""),
                                 .tracestate = STR(""),
-                                .give_up_us = give_up_us};
+                                .give_up_us = give_up_us,
+                                .past = past};
     RUN(reserve, r);
+}
+
+int client_reserve_until(struct item item, int64_t user, int64_t request, int64_t n,
+                         int64_t give_up_us, struct stock_reserve *r)
+{
+    return reserve(item, user, request, n, give_up_us, (struct stock_past){0}, r);
 }
 
 int client_reserve(struct item item, int64_t user, int64_t request, int64_t n,
                    struct stock_reserve *r)
 {
     return client_reserve_until(item, user, request, n, backend_now_us() + OP_US, r);
+}
+
+int client_reserve_past(struct item item, int64_t user, int64_t n, struct stock_past past,
+                        struct stock_reserve *r)
+{
+    return reserve(item, user, n, n, backend_now_us() + OP_US, past, r);
 }
 
 struct stock_settle_row client_row(int64_t user, int64_t request, int64_t n, struct verdict v,

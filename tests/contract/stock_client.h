@@ -27,6 +27,9 @@ int client_reserve(struct item item, int64_t user, int64_t request, int64_t n,
                    struct stock_reserve *r);
 int client_reserve_until(struct item item, int64_t user, int64_t request, int64_t n,
                          int64_t give_up_us, struct stock_reserve *r);
+/* As client_reserve, knowing that of the store. */
+int client_reserve_past(struct item item, int64_t user, int64_t n, struct stock_past past,
+                        struct stock_reserve *r);
 struct stock_settle_row client_row(int64_t user, int64_t request, int64_t n, struct verdict v,
                                    bool give_back);
 int client_settle(struct item item, struct stock_settle_row *rows, int n,

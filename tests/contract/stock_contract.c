@@ -317,6 +317,47 @@ static void the_catalogue_has_pages(void **state)
 }
 
 /* Rule 38. */
+/* Rule 34a. */
+static void a_store_that_went_back(void **state)
+{
+    (void)state;
+    struct item item = client_sale(10);
+    struct stock_reserve first, r;
+    assert_int_equal(client_reserve(item, 1, 1, 1, &first), STOCK_CREATED);
+    assert_true(first.connection > 0);
+    assert_false(first.asked_witness);
+    struct stock_past past = {.seen = first.version};
+    assert_int_equal(client_reserve_past(item, 2, 2, past, &r), STOCK_CREATED);
+    past.seen.seq += 100;
+    assert_int_equal(client_reserve_past(item, 3, 3, past, &r), STOCK_BEHIND);
+    assert_int_equal(r.version.epoch, 1);
+    assert_int_equal(r.version.seq, first.version.seq + 1);
+    past.seen = (struct item_version){2, 0};
+    assert_int_equal(client_reserve_past(item, 3, 3, past, &r), STOCK_BEHIND);
+    assert_int_equal(client_reserve_past(item, 1, 1, past, &r),
+                     STOCK_BEHIND); /* no replay either */
+
+    /* The witness: not over the connection over which it was found. */
+    past = (struct stock_past){
+        .seen = first.version, .witness_user = 1, .witness_request = REQUEST(1)};
+    assert_int_equal(client_reserve_past(item, 4, 4, past, &r), STOCK_CREATED);
+    assert_true(r.asked_witness);
+    past.witness_request = REQUEST(77);
+    assert_int_equal(client_reserve_past(item, 5, 5, past, &r), STOCK_BEHIND);
+    assert_true(r.asked_witness);
+    past.checked_connection = r.connection;
+    assert_int_equal(client_reserve_past(item, 5, 5, past, &r), STOCK_CREATED);
+    assert_false(r.asked_witness);
+    past.checked_connection = 0;
+    past.witness_user = 9;
+    assert_int_equal(client_reserve_past(item, 6, 6, past, &r), STOCK_BEHIND);
+    backend_set_epoch(item, 2); /* rebuilt */
+    assert_int_equal(client_reserve_past(item, 6, 6, past, &r), STOCK_CREATED);
+    assert_free(item, 5, 5, 5);
+    struct item none = backend_item();
+    assert_int_equal(client_reserve_past(none, 6, 6, past, &r), STOCK_NO_ITEM);
+}
+
 /* Rule 34: noted, and nothing else; an item that is not there can be reported as well. */
 static void reports(void **state)
 {
@@ -432,6 +473,7 @@ int main(void)
         T(many_rows_at_once),
         T(warm_and_control),
         T(the_catalogue_has_pages),
+        T(a_store_that_went_back),
         T(reports),
         T(slots),
         T(cancel_is_told),

@@ -2,6 +2,7 @@
 import base64
 import hashlib
 import hmac
+import shutil
 import struct
 import uuid
 
@@ -133,3 +134,71 @@ def test_secrets_change_without_a_gap():
             failed.status = 0  # as it should
             assert any("location.secret_file" in line["why"] for line in failed.logged("no usable secret for location tokens"))
         item.audited = True  # nobody placed the orders
+
+
+def redis_state(s, name):
+    """Keeps what Redis has on its disk; Redis is down."""
+    shutil.copytree(f"{s.redis.dir}/appendonlydir", f"{s.dir}/{name}")
+
+
+def redis_back_to(s, name):
+    shutil.rmtree(f"{s.redis.dir}/appendonlydir")
+    shutil.copytree(f"{s.dir}/{name}", f"{s.redis.dir}/appendonlydir")
+
+
+def await_connected(s, item, user):
+    """The first answer after an outage that is not "no connection"; the key may be asked again."""
+    key = str(uuid.uuid4())
+    behind = s.api.metric("seckill_store_behind_total")
+    return wait_for("an answer of Redis", lambda: (a := s.buy(item, user, key)).status != 503
+                    and a or s.api.metric("seckill_store_behind_total") > behind and a)
+
+
+def test_redis_went_back():
+    """Rule 34a. Redis comes back without its last writes: not a unit is sold there, and the workers are told; with them it
+    sells on, as after any restart."""
+    with System({"api.instance_id": "5", "api.loops": "1", "worker.recover_after": "60s"}) as s:
+        item = s.item(stock=20)
+        other = s.item(stock=20)
+        s.worker.terminate()
+        first = [accepted(s, item, user) for user in (1, 2)]
+        s.redis.down()
+        redis_state(s, "older")
+        s.redis.start()
+        assert await_connected(s, item, 3).status == 202  # a harmless restart
+        last = accepted(s, item, 4)
+        s.redis.kill()
+        redis_state(s, "newest")
+        s.redis.start()
+        assert await_connected(s, item, 5).status == 202  # … and a crash: the AOF has it all
+        last = accepted(s, item, 6)
+        assert s.api.metric("seckill_store_behind_total") == 0
+        s.redis.kill()
+        shutil.rmtree(f"{s.dir}/newest")
+        redis_state(s, "newest")
+
+        redis_back_to(s, "older")
+        s.redis.start()
+        sold = s.redis_client.get(item.key("stock"))
+        told = await_connected(s, item, 7)
+        assert told.status == 503 and told.code == "DEPENDENCY_UNAVAILABLE" and told.headers["retry-after"] == "1", told
+        for user in (7, 8, 4):
+            assert s.buy(item, user).code == "DEPENDENCY_UNAVAILABLE"
+        assert s.redis_client.get(item.key("stock")) == sold
+        wait_for("the report", lambda: reported(s, item))
+        assert s.api.metric('seckill_suspect_reports_total{why="behind"}') >= 1
+        # Another item, of which nothing was lost, is sold; and who was told 202 is not told 404.
+        assert s.buy(other, 9).status == 202 and not reported(s, other)
+        told = s.follow(last[1], 6)
+        assert told.status == 200 and told.code == "QUEUED" and told.headers["retry-after"] == "1", told
+        assert s.follow(first[0][1], 1).code == "QUEUED"
+
+        s.redis.kill()
+        redis_back_to(s, "newest")
+        s.redis.start()
+        assert await_connected(s, item, 7).status == 202
+        s.worker.start()
+        item.await_settled()
+        assert item.orders() == 7
+        assert s.follow(last[1], 6).code == "SUCCEEDED"
+        other.audited = True  # its buyer was sold a unit in the time that was undone

@@ -92,12 +92,14 @@ class Sale:
         assert self.control("OPEN").code == 0
         return self
 
-    def reserve_call(self, b, deadline=0, stream=True):
+    def reserve_call(self, b, deadline=0, stream=True, seen=(0, 0), witness=None):
         keys = self.keys("meta", "stock", "buyers") + [self.record_key(b), self.key("pending")]
-        args = [b.user, b.request, b.reservation, b.order, b.message, deadline]
+        args = [b.user, b.request, b.reservation, b.order, b.message, deadline, *seen]
         if stream:
             keys.append(self.key("events"))
             args.append(BODY)
+        if witness:
+            keys.append(self.record_key(witness))
         return keys, args
 
     def reserve(self, b, **how):

@@ -5,7 +5,7 @@ import threading
 import pytest
 from sale import HOUR, Buyer
 
-CREATED, REPLAY, DUPLICATE, SOLD_OUT, NO_ITEM, TOO_LATE, NOT_OPEN, ENDED, PAUSED = range(9)
+CREATED, REPLAY, DUPLICATE, SOLD_OUT, NO_ITEM, TOO_LATE, NOT_OPEN, ENDED, PAUSED, BEHIND = range(10)
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -231,3 +231,41 @@ def test_one_who_clicks_fifty_times_takes_nobodys_unit(connect, sale):
     sale.open(10)
     answers = storm(connect, sale, [Buyer(1) for _ in range(50)] + [Buyer(u) for u in range(2, 11)])
     assert count(answers, CREATED) == 10 and len(sale.buyers()) == 10
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_rule_34a_a_store_that_went_back(sale, stream):
+    """Whatever would be answered else, but for too late: nothing of it can be believed. Nothing is written."""
+    sale.open(10)
+    first, second = Buyer(1), Buyer(2)
+    assert sale.reserve(first, stream=stream).code == CREATED
+    assert sale.reserve(second, stream=stream).code == CREATED
+    seq, before = sale.seq(), sale.everything()
+
+    def ask(b, *seen, witness=None, **how):
+        return sale.reserve(b, stream=stream, seen=seen, witness=witness, **how).code
+
+    for b in (Buyer(3), first, Buyer(1)):
+        assert ask(b, 1, seq + 1) == BEHIND
+        assert ask(b, 2, 0) == BEHIND
+        assert ask(b, 10, 0) == BEHIND  # as numbers
+        assert ask(b, 1, seq, witness=Buyer(9)) == BEHIND
+        assert ask(b, 1, 0, witness=Buyer(9)) == BEHIND
+        assert ask(b, 1, seq + 1, deadline=sale.now() - 1) == TOO_LATE
+    sale.control("PAUSED")
+    assert ask(Buyer(3), 1, seq + 2) == BEHIND and ask(Buyer(3), 1, seq) == PAUSED
+    sale.control("OPEN")
+    assert sale.everything().keys() == before.keys()
+
+    # As much as was heard, or more, and all that was confirmed: it sells.
+    assert ask(first, 1, sale.seq()) == REPLAY
+    assert ask(Buyer(3), 1, sale.seq()) == CREATED
+    assert ask(Buyer(4), 1, 1, witness=second) == CREATED
+    assert ask(Buyer(5), 1, 1, witness=first) == CREATED
+    # Rebuilt: a newer epoch has its own numbers and its own records.
+    sale.r.hset(sale.key("meta"), mapping=dict(epoch=12, seq=0))
+    assert ask(Buyer(6), 2, 900) == CREATED
+    assert ask(Buyer(7), 2, 900, witness=Buyer(9)) == CREATED
+    # Without an item there is no item, whatever was heard.
+    sale.r.delete(sale.key("meta"))
+    assert ask(Buyer(8), 12, 900, witness=Buyer(9)) == NO_ITEM

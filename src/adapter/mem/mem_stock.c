@@ -10,6 +10,7 @@ struct mem_stock {
     struct stock port;
     struct mem_store *store;
     struct mem_link link;
+    uint64_t connection; /* stock_reserve.connection */
 };
 
 static struct mem_stock *of(struct stock *s)
@@ -55,6 +56,8 @@ static char *open_event(const struct stock_reserve *r)
 
 static void op_reserve(struct stock *s, struct stock_reserve *r)
 {
+    r->connection = of(s)->connection;
+    r->asked_witness = r->past.witness_user && r->past.checked_connection != r->connection;
     struct mem_call *c = start(s, MEM_STOCK_RESERVE, &r->op, sizeof *r, apply_reserve);
     c->aux = of(s)->store->stream ? open_event(r) : mem_alloc(1);
 }
@@ -384,6 +387,7 @@ static struct stock *port_on(struct mem_store *st, int64_t latency_us)
     struct mem_stock *m = mem_alloc(sizeof *m);
     m->port.ops = &ops;
     m->store = st;
+    m->connection = ++st->connections;
     st->ports++;
     mem_link_init(&m->link, st->sched, latency_us);
     return &m->port;
@@ -416,6 +420,11 @@ struct mem_faults *mem_stock_faults(struct stock *s)
 struct mem_link *mem_stock_link(struct stock *s)
 {
     return &of(s)->link;
+}
+
+void mem_stock_reconnect(struct stock *s)
+{
+    of(s)->connection = ++of(s)->store->connections;
 }
 
 struct mem_store *mem_stock_store(struct stock *s)

@@ -68,6 +68,13 @@ void mem_stock_set_epoch(struct stock *s, struct item item,
                          int64_t epoch); /* reservations keep theirs */
 /* Removes meta (the catalogue stays): a Redis that lost its data. */
 void mem_stock_lose_item(struct stock *s, struct item item);
+/* The port's next calls go over another connection. */
+void mem_stock_reconnect(struct stock *s);
+/* A Redis that lost its last writes: where the item stood is set, and a record with its unit is
+ * gone. */
+void mem_stock_set_version(struct stock *s, struct item item, struct item_version v);
+void mem_stock_lose_record(struct stock *s, struct item item, int64_t user_id,
+                           const struct uuid *request_id);
 /* Another item of the catalogue, without keys: lost, or expired. */
 void mem_stock_list_item(struct stock *s, struct item item);
 /* Whether it was reported (rule 34). */

@@ -54,6 +54,20 @@ void mem_stock_lose_item(struct stock *s, struct item item)
     it->version = (struct item_version){0};
 }
 
+void mem_stock_set_version(struct stock *s, struct item item, struct item_version v)
+{
+    existing(s, item)->version = v;
+}
+
+void mem_stock_lose_record(struct stock *s, struct item item, int64_t user_id,
+                           const struct uuid *request_id)
+{
+    struct mem_item *it = existing(s, item);
+    mem_store_remove_record(it, mem_store_record(it, user_id, request_id));
+    mem_store_remove_buyer(it, user_id);
+    it->free++;
+}
+
 void mem_stock_list_item(struct stock *s, struct item item)
 {
     mem_store_add_item(mem_stock_store(s), item)->listed = true;

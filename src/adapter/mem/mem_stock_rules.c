@@ -27,6 +27,17 @@ static void append_event(struct mem_store *st, struct mem_record *rec, struct me
     strbuf_deinit(&b);
 }
 
+/* Rule 34a. */
+static bool is_behind(const struct mem_item *it, const struct stock_reserve *r)
+{
+    if (r->past.seen.epoch == 0)
+        return false;
+    if (item_version_cmp(it->version, r->past.seen) < 0)
+        return true;
+    return r->asked_witness && it->version.epoch == r->past.seen.epoch &&
+           !mem_store_record(it, r->past.witness_user, &r->past.witness_request);
+}
+
 int mem_rules_reserve(struct mem_store *st, struct stock_reserve *r, struct str open_event)
 {
     struct mem_item *it = mem_store_item(st, r->item);
@@ -36,6 +47,8 @@ int mem_rules_reserve(struct mem_store *st, struct stock_reserve *r, struct str 
         return STOCK_TOO_LATE;
     if (!it || !it->meta)
         return STOCK_NO_ITEM;
+    if (is_behind(it, r))
+        return STOCK_BEHIND;
     struct mem_record *known = mem_store_record(it, r->user_id, &r->request_id);
     if (known) {
         r->found = known->r;

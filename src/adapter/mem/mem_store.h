@@ -36,6 +36,7 @@ struct mem_slot {
 #define MEM_STORE_SUBSCRIBERS 16
 struct mem_store {
     int ports;
+    uint64_t connections;
     struct sched *sched;
     struct mem_broker *stream;
     struct list items;

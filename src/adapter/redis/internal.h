@@ -61,7 +61,8 @@ struct redis_conn {
     int attempt;
     unsigned turn; /* which of url.at is next */
     int64_t up_us, heard_us;
-    bool failed_before; /* log the first failure of an outage, not each */
+    uint64_t connection; /* its number, since it is up */
+    bool failed_before;  /* log the first failure of an outage, not each */
 
     /* pipeline.c */
     struct list waiting; /* of redis_call.link */

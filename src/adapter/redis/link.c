@@ -269,6 +269,8 @@ void link_greeted(struct redis_conn *r, const struct slot *s, const struct redis
     }
     redis_time_init(&r->time);
     redis_time_sample(&r->time, us, s->sent_us, r->heard_us);
+    static _Atomic uint64_t connections;
+    r->connection = ++connections;
     r->phase = LINK_UP;
     r->up_us = loop_now_us(r->loop);
     sched_clear(loop_sched(r->loop), &r->dial_timer);

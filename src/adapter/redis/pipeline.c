@@ -87,6 +87,7 @@ static void set_timer(struct redis_call *c)
 static void enqueue(struct redis_conn *r, struct redis_call *c)
 {
     c->conn = r;
+    c->connection = 0;
     c->seq = 0;
     if (r->closing) {
         done_later(c, ERR_CANCELED);
@@ -181,6 +182,9 @@ static bool encode(struct redis_conn *r, struct redis_call *c, int64_t now)
         push_slot(r, SLOT_ASIDE, now);
     }
     size_t before = r->out.len;
+    c->connection = r->connection;
+    if (c->on_begin)
+        c->on_begin(c);
     writer_call(&r->out, c, c->repairs > REPAIRS_MAX);
     if (r->out.failed) {
         r->out.failed = false;

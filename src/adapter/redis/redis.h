@@ -60,6 +60,8 @@ struct redis_call {
     int key_at;
     int server; /* of redis_servers, from 1; 0: that of the key */
     int args;   /* how many redis_put calls on_encode makes */
+    /* Before each encoding, `connection` being known: may set keys and args. NULL: they stay. */
+    void (*on_begin)(struct redis_call *c);
     void (*on_encode)(struct redis_call *c, struct redis_writer *w);
     /* Exactly once, never inside redis_send; the call may be sent again from inside. rc 0: reply
      * (valid during the call). REDIS_ERROR that mean "not done" – OOM MISCONF READONLY LOADING BUSY
@@ -70,6 +72,7 @@ struct redis_call {
     int64_t deadline_us;
     int64_t sent_us;     /* monotonic: when it was last encoded, just before the write */
     int64_t received_us; /* monotonic: when its reply was read */
+    uint64_t connection; /* that it was encoded for, no two alike; 0: none */
     /* internal */
     struct redis_conn *conn;
     struct timer timer;

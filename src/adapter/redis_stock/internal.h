@@ -39,7 +39,7 @@ struct redis_stock {
     struct redis_script scripts[SCRIPTS];
     bool stream_queue;
     struct map active; /* op → its stock_call: for cancel */
-    struct metric *results[STOCK_PAUSED + 1];
+    struct metric *results[STOCK_BEHIND + 1];
 };
 
 struct stock_call {

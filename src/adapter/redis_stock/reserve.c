@@ -20,6 +20,17 @@ static void put_deadline(struct redis_writer *w, const struct redis_call *c, int
         redis_put_i64(w, ms);
 }
 
+/* Rule 34a: over a connection on which it was not found yet, the witness goes along. */
+static void on_begin(struct redis_call *c)
+{
+    struct stock_reserve *r = OP_OF(c, struct stock_reserve);
+    int stream = container_of(c, struct stock_call, call)->st->stream_queue ? 1 : 0;
+    r->connection = c->connection;
+    r->asked_witness = r->past.witness_user && r->past.checked_connection != c->connection;
+    c->keys = 5 + stream + (r->asked_witness ? 1 : 0);
+    c->args = c->keys + 8 + stream;
+}
+
 static void on_encode(struct redis_call *c, struct redis_writer *w)
 {
     struct stock_reserve *r = OP_OF(c, struct stock_reserve);
@@ -31,12 +42,16 @@ static void on_encode(struct redis_call *c, struct redis_writer *w)
     keys_put(w, r->item, "pending");
     if (st->stream_queue)
         keys_put(w, r->item, "events");
+    if (r->asked_witness)
+        keys_put_reservation(w, r->item, r->past.witness_user, &r->past.witness_request);
     redis_put_i64(w, r->user_id);
     keys_put_uuid(w, &r->request_id);
     keys_put_uuid(w, &r->reservation_id);
     redis_put_i64(w, r->order_id);
     keys_put_uuid(w, &r->message_id);
     put_deadline(w, c, r->give_up_us);
+    redis_put_i64(w, r->past.seen.epoch);
+    redis_put_i64(w, r->past.seen.seq);
     if (!st->stream_queue)
         return;
     struct event e = {
@@ -111,7 +126,7 @@ static void on_reply(struct redis_call *call, int rc, const struct redis_reply *
         stock_end(c, rc);
         return;
     }
-    if (a.code > STOCK_PAUSED) {
+    if (a.code > STOCK_BEHIND) {
         stock_end(c, ERR_INTERNAL);
         return;
     }
@@ -126,6 +141,7 @@ static void on_reply(struct redis_call *call, int rc, const struct redis_reply *
         rc = take_found(r, &a);
         break;
     case STOCK_NO_ITEM:
+        call->on_begin = NULL;
         stock_ask_listed(c, on_encode_listed, on_listed);
         return;
     case STOCK_TOO_LATE:
@@ -146,7 +162,9 @@ void stock_reserve(struct stock *s, struct stock_reserve *r)
     struct redis_stock *st = stock_self(s);
     struct stock_call *c = stock_begin(st, &r->op, &r->space);
     r->sent_us = 0;
-    r->listed = false;
+    r->listed = r->asked_witness = false;
+    r->connection = 0;
+    c->call.on_begin = on_begin;
     int stream = st->stream_queue ? 1 : 0;
-    stock_run(c, SCRIPT_RESERVE, 5 + stream, 6 + stream, on_encode, on_reply);
+    stock_run(c, SCRIPT_RESERVE, 5 + stream, 8 + stream, on_encode, on_reply);
 }

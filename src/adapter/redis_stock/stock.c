@@ -43,8 +43,8 @@ static void init_scripts(struct redis_script *s)
 static void init_metrics(struct redis_stock *st)
 {
     static const char *const names[] = {"CREATED",  "REPLAY",   "DUPLICATE", "SOLD_OUT", "NO_ITEM",
-                                        "TOO_LATE", "NOT_OPEN", "ENDED",     "PAUSED"};
-    for (int i = 0; i <= STOCK_PAUSED; i++) {
+                                        "TOO_LATE", "NOT_OPEN", "ENDED",     "PAUSED",   "BEHIND"};
+    for (int i = 0; i <= STOCK_BEHIND; i++) {
         char labels[32];
         snprintf(labels, sizeof labels, "code=\"%s\"", names[i]);
         st->results[i] = metric_counter("seckill_redis_lua_result_total",

@@ -40,6 +40,8 @@ struct data_loop {
     struct rng rng;
     struct retry_budget budget;
     struct hints hints;
+    struct past past;
+    struct reporter reporter;
     struct hint_mailbox mailbox;
     struct reserve_pool pool;
     struct send_pool cancels, payments;

@@ -30,6 +30,7 @@ static void on_mail(struct hint_mailbox *m, const struct hint_mail *mail)
     switch (mail->kind) {
     case HINT_MAIL_NEWS:
         hints_heard(&d->hints, mail->item, mail->version);
+        past_heard(&d->past, mail->item, mail->version);
         break;
     case HINT_MAIL_SET:
         hints_install(&d->hints, mail->set, loop_now_us(d->loop));
@@ -107,6 +108,10 @@ static int init_pool(struct data_loop *d)
     if (d->thread.number < s->api.retry_floor % d->api->n_loops)
         floor++;
     retry_budget_init(&d->budget, (int)s->api.retry_percent, (int)floor, loop_now_us(d->loop));
+    past_init(&d->past);
+    d->reporter = (struct reporter){
+        .stock = d->stock, .sched = loop_sched(d->loop), .call_us = s->redis.reply_us};
+    reporter_init(&d->reporter);
     d->pool = (struct reserve_pool){
         .stock = d->stock,
         .queue = queue,
@@ -115,6 +120,8 @@ static int init_pool(struct data_loop *d)
         .rng = &d->rng,
         .budget = &d->budget,
         .hints = &d->hints,
+        .past = &d->past,
+        .reporter = &d->reporter,
         .submit_us = s->api.submit_us,
         /* where the store publishes, that is part of the hold */
         .try_us = s->api.hold_us + (queue ? 0 : s->api.publish_us),

@@ -59,12 +59,17 @@ void fixture_init(struct fixture *f, int64_t units, int flows)
     retry_budget_init(&f->budget, 5, 10, f->sched.now_us);
     f->hints.on_sold_out = no_loader;
     hints_init(&f->hints);
+    past_init(&f->past);
+    f->reporter = (struct reporter){.stock = f->stock, .sched = &f->sched, .call_us = 60 * MS};
+    reporter_init(&f->reporter);
     f->pool = (struct reserve_pool){.stock = f->stock,
                                     .sched = &f->sched,
                                     .ids = &f->ids,
                                     .rng = &f->rng,
                                     .budget = &f->budget,
                                     .hints = &f->hints,
+                                    .past = &f->past,
+                                    .reporter = &f->reporter,
                                     .submit_us = 90 * MS,
                                     .try_us = 65 * MS,
                                     .target_us = 1000 * MS, /* its own test: core_admission_test */

@@ -27,6 +27,8 @@ struct fixture {
     struct rng rng;
     struct retry_budget budget;
     struct hints hints;
+    struct past past;
+    struct reporter reporter;
     struct reserve_pool pool;
     struct item item;
     int answers, idles;
