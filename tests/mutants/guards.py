@@ -194,10 +194,10 @@ MUTANTS = [
            "src/app/reserve_publish.c", "return r->publish_rc < 0 && !err_is_unknown(r->publish_rc);", "return r->publish_rc < 0;",
            "flow_reserve_strict_test::test_every_fault", "rule 14: unknown, done"),
     Mutant("unknown", "own_replay_is_a_replay", "the hold of a second try is not published",
-           "src/app/reserve.c", "(r->rc == STOCK_REPLAY && is_own(r))) &&", "false) &&",
+           "src/app/reserve.c", "(r->rc == STOCK_REPLAY && reserve_is_own(r))) &&", "false) &&",
            "flow_reserve_publish_test::test_only_a_confirmed_hold_is_published", "!= \"HOLD@0.0 HOLD_AGAIN@1.0 PUBLISH@2.0"),
     Mutant("unknown", "refused_after_unknown", "a buyer who may hold a unit is told that there is none",
-           "src/app/reserve.c", "return !r->unknown || (r->rc >= 0 && r->hold.sent_us >= r->first_give_up_us);", "return r != NULL;",
+           "src/app/reserve_answer.c", "return !r->unknown || (r->rc >= 0 && r->hold.sent_us >= r->first_give_up_us);", "return r != NULL;",
            "flow_reserve_fault_test::test_every_fault", "rule 14: done unseen, then refused"),
     # --- recovery ---
     Mutant("recovery", "void_at_unknown_age", "a reservation is voided while nobody knows the backlog",
