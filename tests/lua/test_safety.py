@@ -65,9 +65,11 @@ ROW_BY_ROW = {"held", "progress", "records", "settle"}
 def test_each_script_is_here(sale):
     ours = set(OURS)
     assert ours == set(calls(prepared(sale))) <= set(SCRIPTS)
-    with open(os.path.join(LUA, "..", "src", "adapter", "redis_stream", "CMakeLists.txt"), encoding="utf-8") as f:
-        streams = re.findall(r"\w+", f.read())  # those have the contract suite of the queue
-    assert {s for s in SCRIPTS if s not in ours} <= set(streams), "a script without these tests"
+    others = set()  # those have the contract suites of their ports
+    for adapter in ("redis_stream", "redis_results"):
+        with open(os.path.join(LUA, "..", "src", "adapter", adapter, "CMakeLists.txt"), encoding="utf-8") as f:
+            others.update(re.findall(r"\w+", f.read()))
+    assert {s for s in SCRIPTS if s not in ours} <= others, "a script without these tests"
 
 
 @pytest.mark.parametrize("script", [s for s in OURS if s not in ANY_TYPE])
