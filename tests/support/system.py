@@ -507,8 +507,8 @@ class System:
         assert not check or done.returncode == 0, f"seckillctl {args}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done
 
-    def item(self, stock, starts="-1s", ends="+1h", opened=True):
-        item = Item(self, next(self._activities), 2001, stock)
+    def item(self, stock, starts="-1s", ends="+1h", opened=True, activity=None):
+        item = Item(self, activity or next(self._activities), 2001, stock)
         self.ctl("activity", "create", *item.flags, "--stock", str(stock), "--starts", starts, "--ends", ends)
         self.ctl("stock", "warm", *item.flags)
         if opened:

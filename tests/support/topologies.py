@@ -1,9 +1,11 @@
 """More than one Redis: a master with its replica behind a Sentinel, and a cluster of three masters. Each stands where a
 PrivateRedis does: System(redis=PrivateSentinel())."""
+import itertools
 import socket
 import subprocess
 
 import redis
+from redis.crc import key_slot
 from redis.cluster import ClusterNode, RedisCluster
 from redis.sentinel import Sentinel
 
@@ -155,8 +157,17 @@ class PrivateCluster(Group):
     def id_of(self, node):
         return node.connect().execute_command("CLUSTER MYID").decode()
 
-    def slot(self, key):
-        return self.nodes[0].connect().execute_command("CLUSTER KEYSLOT", key)
+    @staticmethod
+    def slot(key):
+        return key_slot(key.encode())
+
+    def activities(self):
+        """For each master a sale item's activity that is on it."""
+        found = {}
+        for activity in itertools.count(5001):
+            found.setdefault(self.owner(key_slot(f"{activity}:2001".encode())), activity)
+            if len(found) == len(self.nodes):
+                return found
 
     def owner(self, slot):
         """The node that has it."""
@@ -164,6 +175,22 @@ class PrivateCluster(Group):
         client.response_callbacks.pop("CLUSTER SLOTS", None)
         at = next(r[2] for r in client.execute_command("CLUSTER", "SLOTS") if r[0] <= slot <= r[1])
         return next(n for n in self.nodes if n.port == at[1])
+
+    def begin_move(self, slot, to):
+        """The slot is in motion; its keys are where they were."""
+        from_ = self.owner(slot)
+        to.connect().execute_command("CLUSTER SETSLOT", slot, "IMPORTING", self.id_of(from_))
+        from_.connect().execute_command("CLUSTER SETSLOT", slot, "MIGRATING", self.id_of(to))
+        return from_
+
+    def move_keys(self, slot, from_, to):
+        client = from_.connect()
+        while keys := client.execute_command("CLUSTER GETKEYSINSLOT", slot, 100):
+            client.execute_command("MIGRATE", HOST, to.port, "", 0, 5000, "KEYS", *keys)
+
+    def end_move(self, slot, to):
+        for n in [to, *(n for n in self.nodes if n is not to)]:
+            n.connect().execute_command("CLUSTER SETSLOT", slot, "NODE", self.id_of(to))
 
     def move(self, slots, to, from_):
         """Resharding, as redis-cli does it."""

@@ -343,6 +343,12 @@ void cluster_send(struct cluster *cl, struct redis_call *c)
     pipeline_send(known ? known : any(cl), c);
 }
 
+bool cluster_reaches(const struct cluster *cl, struct str key)
+{
+    int place = cl->owner[redis_slot(key)];
+    return (place == NOBODY ? any(cl) : cl->nodes[place].conn)->phase == LINK_UP;
+}
+
 bool cluster_ready(const struct cluster *cl)
 {
     return cl->was_whole && connected(cl) > 0;

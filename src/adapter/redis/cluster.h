@@ -16,4 +16,5 @@ struct cluster *cluster_new(struct loop *l, const struct redis_config *c,
 void cluster_free(struct cluster *cl);
 void cluster_send(struct cluster *cl, struct redis_call *c);
 bool cluster_ready(const struct cluster *cl);
+bool cluster_reaches(const struct cluster *cl, struct str key);
 int cluster_masters(const struct cluster *cl);

@@ -58,6 +58,11 @@ bool redis_is_cluster(const struct redis *r)
     return r->cluster != NULL;
 }
 
+bool redis_reaches(const struct redis *r, struct str key)
+{
+    return r->conn ? r->conn->phase == LINK_UP : cluster_reaches(r->cluster, key);
+}
+
 struct redis_time *redis_clock(const struct redis_call *c)
 {
     return &c->conn->time;

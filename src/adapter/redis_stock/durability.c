@@ -1,5 +1,5 @@
-/* What a Redis must be set to for a 202 to be true: asked once at start-up, on a loop of its own.
- */
+/* What a Redis must be set to for a 202 to be true: asked once at start-up, of every server that is
+ * written to, on a loop of its own. */
 #include "adapter/redis_stock/redis_stock.h"
 
 #include "base/clock.h"
@@ -8,6 +8,7 @@
 struct check {
     struct redis_call call;
     struct loop *loop;
+    struct timer turn;
     int rc;
     char *err;
     size_t err_cap;
@@ -20,7 +21,7 @@ static const struct {
     {"appendfsync", "always"},
     {"maxmemory-policy", "noeviction"},
 };
-enum { SETTINGS = sizeof settings / sizeof *settings };
+enum { SETTINGS = sizeof settings / sizeof *settings, TURN_US = 1000 };
 
 static void on_encode(struct redis_call *c, struct redis_writer *w)
 {
@@ -71,20 +72,48 @@ static void on_reply(struct redis_call *c, int rc, const struct redis_reply *rep
     loop_stop(k->loop);
 }
 
+static void on_turn(struct timer *t)
+{
+    struct check *k = container_of(t, struct check, turn);
+    loop_stop(k->loop);
+}
+
+/* False: not in time. */
+static bool await_servers(struct check *k, const struct redis *r, int64_t until_us)
+{
+    while (!redis_ready(r) && clock_mono_us() < until_us) {
+        sched_set_in(loop_sched(k->loop), &k->turn, TURN_US);
+        loop_run(k->loop);
+    }
+    sched_clear(loop_sched(k->loop), &k->turn);
+    return redis_ready(r);
+}
+
+static void ask(struct check *k, struct redis *r, int64_t until_us)
+{
+    if (!await_servers(k, r, until_us)) {
+        k->rc = ERR_UNAVAIL;
+        snprintf(k->err, k->err_cap, "Redis does not answer (%s)", err_name(ERR_DEADLINE));
+        return;
+    }
+    for (int i = 1; i <= redis_servers(r) && k->rc == 0; i++) {
+        k->call = (struct redis_call){.name = "config",
+                                      .server = i,
+                                      .args = 2 + SETTINGS,
+                                      .on_encode = on_encode,
+                                      .on_reply = on_reply,
+                                      .deadline_us = until_us};
+        redis_send(r, &k->call);
+        loop_run(k->loop);
+    }
+}
+
 int redis_check_durability(const char *url, int64_t timeout_us, char *err, size_t err_cap)
 {
     struct loop *l = loop_new();
     if (!l)
         return ERR_OVERLOAD;
-    struct check k = {
-        .call = {.name = "config",
-                 .args = 2 + SETTINGS,
-                 .on_encode = on_encode,
-                 .on_reply = on_reply},
-        .loop = l,
-        .err = err,
-        .err_cap = err_cap,
-    };
+    struct check k = {.loop = l, .err = err, .err_cap = err_cap, .turn = {.on_fire = on_turn}};
     const struct redis_config c = {.url = url, .slot_us = timeout_us, .metric_link = "check"};
     struct redis *r = redis_new(l, &c);
     if (!r) {
@@ -92,9 +121,7 @@ int redis_check_durability(const char *url, int64_t timeout_us, char *err, size_
         loop_free(l);
         return ERR_INVALID;
     }
-    k.call.deadline_us = clock_mono_us() + timeout_us;
-    redis_send(r, &k.call);
-    loop_run(l);
+    ask(&k, r, clock_mono_us() + timeout_us);
     redis_free(r);
     loop_free(l);
     return k.rc;

@@ -90,6 +90,7 @@ static void submit(struct call *k, enum fetch what)
                                [FETCH_PENDING] = 5};
     k->what = what;
     k->call.args = args[what];
+    k->call.key_at = what == FETCH_KEYS ? 3 : 1; /* the pattern's tag is the keys' */
     k->call.deadline_us = clock_mono_us() + TURN_US;
     k->r->under_way++;
     redis_send(k->r->redis, &k->call);
@@ -328,6 +329,7 @@ int redis_stock_audit_read(struct loop *l, const struct redis_config *c, struct 
 {
     struct reading r = {.audit = a, .loop = l, .item = item, .redis = redis_new(l, c)};
     int rc = r.redis ? read_all(&r, max_calls) : ERR_INVALID;
+    a->ends_may_move = r.redis && redis_is_cluster(r.redis);
     if (r.redis)
         redis_free(r.redis);
     free(r.calls);

@@ -49,6 +49,9 @@ struct redis_stock_audit {
     void (*on_expiry)(struct redis_stock_audit *a, enum redis_stock_key k, int64_t expires_ms);
     /* What stands where it cannot: "pending has a member that makes no sense", and it. */
     void (*on_stray)(struct redis_stock_audit *a, const char *what, struct str text);
+    /* Out: a key may have been moved (MIGRATE), which takes along what is left of its life: its end
+     * moves by the time that took. */
+    bool ends_may_move;
 };
 
 /* 0; < 0 as in err.h, ERR_INTERNAL also for keys of another type. max_calls: under way at once. */

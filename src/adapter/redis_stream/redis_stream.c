@@ -259,9 +259,11 @@ struct queue *redis_stream_new(struct loop *l, const struct redis_stream_config 
     if (s) {
         s->slots = calloc((size_t)c->max_in_hand, sizeof *s->slots);
         s->redis = redis_new(l, &c->redis);
-        s->bell = c->publish_only ? NULL : redis_new(l, &bell);
+        /* XREAD takes no streams of different slots: a cluster's are polled. */
+        s->cluster = s->redis && redis_is_cluster(s->redis);
+        s->bell = c->publish_only || s->cluster ? NULL : redis_new(l, &bell);
     }
-    if (!s || !s->slots || !s->redis || (!s->bell && !c->publish_only)) {
+    if (!s || !s->slots || !s->redis || (!s->bell && !c->publish_only && !s->cluster)) {
         snprintf(err, err_cap, "redis_stream: the URL is wrong, or there is no memory");
         if (s && s->redis)
             redis_free(s->redis);

@@ -43,6 +43,7 @@ struct stream {
     struct queue port;
     struct loop *loop;
     struct redis *redis, *bell;
+    bool cluster; /* the streams are on several servers: polled, there is no bell */
     struct redis_stream_config c;
     char group[64], consumer[128];
     bool ending; /* inside redis_stream_free */
@@ -126,6 +127,9 @@ bool stream_says(const struct redis_reply *reply, const char *word);
 /* stream_fetch.c */
 void stream_fetch(struct stream *s, struct stream_item *it, int kind,
                   int count); /* not while one is busy */
+
+/* Its server does not answer: it is left alone for a moment. */
+void stream_away(struct stream_item *it, int64_t now_us);
 
 /* stream_read.c */
 void stream_pump(struct stream *s);                 /* what is to be done next is begun */

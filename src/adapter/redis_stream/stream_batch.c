@@ -61,6 +61,7 @@ void stream_ack(struct queue *q, struct queue_batch *b)
 {
     struct batch_call *x = start(q, b);
     x->c.call.name = "xack";
+    x->c.call.key_at = 1;
     x->c.call.args = 3 + b->n;
     x->c.call.on_encode = encode_ack;
     x->c.call.on_reply = on_acked;

@@ -7,9 +7,9 @@
  *          briefly, since what cools meanwhile is not in it; not at once after the last, so that a
  *          short read does not count as busy and many quiet items cost no more than a few
  *
- *
  * A ring that is lost (connection, a key of another type in the list) costs latency only: items
- * that no bell hears are polled by stream_read.c. */
+ * that no bell hears are polled by stream_read.c. So are all streams of a cluster, where one XREAD
+ * takes those of one slot only. */
 #include "adapter/redis_stream/stream.h"
 
 #include "base/err.h"
@@ -84,7 +84,7 @@ static void make_room(struct stream *s)
 static void arm(struct stream *s, int block_ms)
 {
     int64_t now = loop_now_us(s->loop);
-    if (s->ring.busy || now < s->ring.not_before_us)
+    if (s->cluster || s->ring.busy || now < s->ring.not_before_us)
         return;
     make_room(s);
     s->ring.block_ms = block_ms;

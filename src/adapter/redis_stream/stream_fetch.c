@@ -110,16 +110,17 @@ void stream_fetch(struct stream *s, struct stream_item *it, int kind, int count)
     static const struct {
         const char *name;
         struct redis_script *script;
-        int keys, args;
-    } how[] = {[FETCH_READ] = {"xreadgroup", NULL, 0, 9},
-               [FETCH_RECLAIM] = {NULL, &stream_script_reclaim, 1, 5},
-               [FETCH_POSITION] = {"xinfo", NULL, 0, 3},
-               [FETCH_CREATE] = {"xgroup", NULL, 0, 5}};
+        int keys, args, key_at;
+    } how[] = {[FETCH_READ] = {"xreadgroup", NULL, 0, 9, 7},
+               [FETCH_RECLAIM] = {NULL, &stream_script_reclaim, 1, 5, 0},
+               [FETCH_POSITION] = {"xinfo", NULL, 0, 3, 2},
+               [FETCH_CREATE] = {"xgroup", NULL, 0, 5, 2}};
     struct stream_fetch *f = &s->fetch;
     f->call = (struct redis_call){.script = how[kind].script,
                                   .name = how[kind].name,
                                   .keys = how[kind].keys,
                                   .args = how[kind].args,
+                                  .key_at = how[kind].key_at,
                                   .on_encode = encode_fetch,
                                   .on_reply = on_fetched,
                                   .deadline_us = loop_now_us(s->loop) + FETCH_US};
@@ -142,6 +143,8 @@ static void absent(struct stream *s, struct stream_item *it)
     str_copy(it->pos, sizeof it->pos, STR("0-0"));
     it->pos_known = true;
     it->reclaim_at_us = loop_now_us(s->loop) + s->c.lease_us;
+    if (s->cluster)
+        it->not_before_us = loop_now_us(s->loop) + INTERVAL_US;
 }
 
 static void broken(struct stream *s, struct stream_item *it, const struct redis_reply *reply)
@@ -261,6 +264,25 @@ static void refused(struct stream *s, struct stream_item *it, const struct redis
     }
 }
 
+void stream_away(struct stream_item *it, int64_t now_us)
+{
+    it->not_before_us = now_us + INTERVAL_US;
+    if (it->reclaim_at_us < it->not_before_us)
+        it->reclaim_at_us = it->not_before_us;
+}
+
+/* A cluster's other servers may be well: their streams are read on, in this very receive. */
+static void failed(struct stream *s, struct stream_item *it, int rc)
+{
+    reclaim_by(it, loop_now_us(s->loop) + interval_us(s));
+    if (!s->cluster) {
+        stream_fetch_failed(s, rc);
+        return;
+    }
+    metric_add(s->receive_failures, 1);
+    stream_away(it, loop_now_us(s->loop));
+}
+
 static void on_fetched(struct redis_call *c, int rc, const struct redis_reply *reply)
 {
     struct stream *s = container_of(c, struct stream, fetch.call);
@@ -272,10 +294,8 @@ static void on_fetched(struct redis_call *c, int rc, const struct redis_reply *r
         answered(s, it, reply);
     else if (rc == ERR_INTERNAL && reply)
         refused(s, it, reply);
-    else {
-        reclaim_by(it, loop_now_us(s->loop) + interval_us(s));
-        stream_fetch_failed(s, rc);
-    }
+    else
+        failed(s, it, rc);
     stream_unref(s, it);
     if (!s->ending)
         stream_pump(s);

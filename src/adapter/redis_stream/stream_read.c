@@ -71,11 +71,20 @@ void stream_fetch_failed(struct stream *s, int rc)
 }
 
 /* --- what to do next --- */
+/* A cluster's server that is away must not make the others' streams wait. */
+static bool reached(const struct stream *s, struct stream_item *it, int64_t now)
+{
+    if (!s->cluster || redis_reaches(s->redis, str_of(it->key)))
+        return true;
+    stream_away(it, now);
+    return false;
+}
+
 static struct stream_item *due(const struct stream *s, int64_t now)
 {
     list_for_each (l, &s->items) {
         struct stream_item *it = container_of(l, struct stream_item, link);
-        if (it->reclaim_at_us <= now)
+        if (it->reclaim_at_us <= now && reached(s, it, now))
             return it;
     }
     return NULL;
@@ -85,7 +94,7 @@ static struct stream_item *hottest(struct stream *s, int64_t now)
 {
     for (int i = 0; i < s->n_hot; i++) {
         struct stream_item *it = container_of(s->hot.next, struct stream_item, hot_link);
-        if (it->not_before_us <= now)
+        if (it->not_before_us <= now && reached(s, it, now))
             return it;
         list_remove(&it->hot_link);
         list_push_back(&s->hot, &it->hot_link);
@@ -118,9 +127,12 @@ static bool fetch_messages(struct stream *s, const struct receiving *x)
     return true;
 }
 
+/* For the bell only. */
 static bool fetch_position(struct stream *s)
 {
     int64_t now = loop_now_us(s->loop);
+    if (s->cluster)
+        return false;
     list_for_each (l, &s->items) {
         struct stream_item *it = container_of(l, struct stream_item, link);
         if (!it->pos_known && !it->hot && it->not_before_us <= now) {

@@ -57,6 +57,7 @@ void stream_publish(struct queue *q, struct queue_publish *p)
     p->queue_id[0] = '\0';
     stream_key(p->event->item, x->key);
     x->c.call.name = "xadd";
+    x->c.call.key_at = 1;
     x->c.call.args = 6;
     x->c.call.on_encode = encode_publish;
     x->c.call.on_reply = on_published;

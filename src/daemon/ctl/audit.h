@@ -55,6 +55,7 @@ struct audit_counts {
     /* Redis */
     int64_t records, pending, buyers;
     struct stock_item_info info;
+    bool ends_may_move;                       /* of keys, a little (redis_stock_audit.h) */
     int64_t key_expires_ms[REDIS_STOCK_KEYS]; /* -1: never, -2: there is no such key */
     int64_t max_seq;                          /* of the records of the item's epoch */
     struct pg_audit_inventory pg;

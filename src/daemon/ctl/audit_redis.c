@@ -81,13 +81,14 @@ int audit_read_redis(struct audit *a)
     if (rc != 0)
         return CTL_UNKNOWN;
     struct reader reader = {
-        .redis = {on_record, on_buyer, on_pending, on_expiry, on_stray},
+        .redis = {on_record, on_buyer, on_pending, on_expiry, on_stray, false},
         .a = a,
     };
     struct redis_config config = ctl_redis_config(a->c, "audit");
     a->counts.records = a->counts.buyers = a->counts.pending = a->counts.max_seq = 0;
     rc =
         redis_stock_audit_read(a->c->loop, &config, a->item, config.max_pending / 2, &reader.redis);
+    a->counts.ends_may_move = reader.redis.ends_may_move;
     if (a->model.full)
         ctl_complain("audit: no memory for so many requests");
     else if (rc != 0)
