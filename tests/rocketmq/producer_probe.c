@@ -19,7 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { AT_ONCE_MAX = 512, RESULTS_MAX = 100000 };
+enum { AT_ONCE_MAX = 512, ENDS_MAX = 100000 };
 
 static struct loop *loop;
 static struct queue *queue;
@@ -36,10 +36,10 @@ static struct publish {
 static struct {
     int first, next, end, under_way, at_once, numbers;
     int64_t deadline_ms, begun_us, cpu_us;
-    struct result {
+    struct end {
         int n, rc;
-    } results[RESULTS_MAX];
-    int n_results;
+    } ends[ENDS_MAX];
+    int n_ends;
 } batch;
 
 static void publish_next(struct publish *x);
@@ -49,8 +49,8 @@ static void tell_batch(void)
     printf("{\"us\":%lld,\"cpu_us\":%lld,\"results\":{",
            (long long)(clock_mono_us() - batch.begun_us),
            (long long)(clock_cpu_us() - batch.cpu_us));
-    for (int i = 0; i < batch.n_results; i++)
-        printf("%s\"%d\":\"%s\"", i ? "," : "", batch.results[i].n, err_name(batch.results[i].rc));
+    for (int i = 0; i < batch.n_ends; i++)
+        printf("%s\"%d\":\"%s\"", i ? "," : "", batch.ends[i].n, err_name(batch.ends[i].rc));
     printf("}}\n");
     fflush(stdout);
 }
@@ -58,7 +58,7 @@ static void tell_batch(void)
 static void on_published(struct op *op, int rc)
 {
     struct publish *x = container_of(op, struct publish, p.op);
-    batch.results[batch.n_results++] = (struct result){x->n, rc};
+    batch.ends[batch.n_ends++] = (struct end){x->n, rc};
     batch.under_way--;
     if (batch.next < batch.end)
         publish_next(x);
@@ -102,13 +102,13 @@ static void publish(const char *words)
         exit(2);
     }
     if (sscanf(words, "%d %d %lld %d", &count, &at_once, &deadline_ms, &first) < 3 || count < 1 ||
-        count > RESULTS_MAX || at_once < 1 || at_once > AT_ONCE_MAX)
+        count > ENDS_MAX || at_once < 1 || at_once > AT_ONCE_MAX)
         exit(2);
     batch.next = first;
     batch.end = first + count;
     if (batch.end > batch.numbers)
         batch.numbers = batch.end;
-    batch.n_results = 0;
+    batch.n_ends = 0;
     batch.deadline_ms = deadline_ms;
     batch.begun_us = clock_mono_us();
     batch.cpu_us = clock_cpu_us();
