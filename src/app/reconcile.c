@@ -4,6 +4,7 @@
 #include "app/reconcile_judge.h"
 #include "app/reconcile_report.h"
 #include "app/worker.h"
+#include "base/crashpoint.h"
 #include "base/panic.h"
 #include <stdlib.h>
 
@@ -226,6 +227,7 @@ static enum flow_result step_mended(struct flow *f)
     struct reconcile *r = &w->reconcile;
     struct finding *x = &r->findings.rows[r->mend_at - 1];
     r->mends++;
+    crashpoint("reconcile_after_mend");
     if (r->mend.rc == 0) {
         x->told &= x->mended == r->mend.done;
         x->mended = r->mend.done;

@@ -1,6 +1,7 @@
 #include "app/reconcile_mend.h"
 
 #include "app/worker.h"
+#include "base/crashpoint.h"
 
 static void ended(struct mend *m, int rc)
 {
@@ -16,19 +17,17 @@ static void on_record(struct op *op, int rc)
 static void on_lower(struct op *op, int rc)
 {
     struct mend *m = container_of(op, struct mend, u.lower.op);
-    ended(m, rc == 0 && m->u.lower.taken == 0 ? 1 : rc);
-}
-
-static void on_total(struct op *op, int rc)
-{
-    ended(container_of(op, struct mend, u.total.op), rc);
+    bool done = rc == 0 && (m->u.lower.taken > 0 || m->u.lower.total < m->u.lower.seen);
+    ended(m, rc == 0 && !done ? 1 : rc);
 }
 
 static void on_published(struct op *op, int rc)
 {
     struct mend *m = container_of(op, struct mend, u.publish.op);
-    if (rc == 0)
+    if (rc == 0) {
+        crashpoint("reconcile_after_publish");
         metric_add(m->w->metrics.walk_republished, 1);
+    }
     ended(m, rc);
 }
 
@@ -95,19 +94,14 @@ static bool settle(struct mend *m, struct worker *w, const struct finding *f)
     return true;
 }
 
-/* Only down: a total that is higher in PostgreSQL is an operator's change that was not finished. */
-static bool lower_total(struct mend *m, struct worker *w, const struct finding *f)
+static void lower(struct mend *m, struct worker *w, struct item item, int64_t to)
 {
-    const struct stock_item_info *info = &w->reconcile.info;
-    int64_t least = info->total - info->free, to = w->reconcile.books.total;
-    if (info->total <= to)
-        return false;
     m->done = "LOWERED";
-    to = to > least ? to : least; /* what is held stays held: PostgreSQL refuses the surplus */
-    m->u.total = (struct stock_set_total){
-        .op = {on_total, worker_store_deadline(w)}, .item = f->item, .seen = info->total, .to = to};
-    w->stock->ops->set_total(w->stock, &m->u.total);
-    return true;
+    m->u.lower = (struct stock_lower){.op = {on_lower, worker_store_deadline(w)},
+                                      .item = item,
+                                      .seen = w->reconcile.info.total,
+                                      .to = to};
+    w->stock->ops->lower(w->stock, &m->u.lower);
 }
 
 bool mend_start(struct mend *m, struct worker *w, const struct finding *f)
@@ -127,13 +121,15 @@ bool mend_start(struct mend *m, struct worker *w, const struct finding *f)
         /* An entry too many looks the same: that one goes first. */
         if (findings_has(w, f->item, FINDING_BUYER) || findings_has(w, f->item, FINDING_RECORD))
             return false;
-        m->done = "LOWERED";
-        m->u.lower =
-            (struct stock_lower){.op = {on_lower, worker_store_deadline(w)}, .item = f->item};
-        w->stock->ops->lower(w->stock, &m->u.lower);
+        lower(m, w, f->item, w->reconcile.info.total);
         return true;
     case FINDING_TOTAL:
-        return lower_total(m, w, f);
+        /* Only down: one that is higher in PostgreSQL is an operator's change that was not
+         * finished. */
+        if (w->reconcile.info.total <= w->reconcile.books.total)
+            return false;
+        lower(m, w, f->item, w->reconcile.books.total);
+        return true;
     case FINDING_SETTLE:
         return settle(m, w, f);
     case FINDING_LOST:

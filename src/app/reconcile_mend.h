@@ -17,7 +17,6 @@ struct mend {
     union {
         struct stock_mend record;
         struct stock_lower lower;
-        struct stock_set_total total;
         struct queue_publish publish;
         struct settling settling;
     } u;

@@ -335,11 +335,13 @@ struct stock_mend {
     struct op_space space;
 };
 
-/* lower: takes free units away until free + held <= total. rc 0; 1 no such item --- */
+/* lower: the total is `to`, if it is still `seen` and higher; then free units are taken away until
+ * free + held <= total, as far as there are any. rc 0; 1 no such item --- */
 struct stock_lower {
     struct op op;
     struct item item;
-    int64_t taken; /* out */
+    int64_t seen, to;
+    int64_t taken, total; /* out: free units; as it is now */
     struct op_space space;
 };
 

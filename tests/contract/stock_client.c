@@ -364,12 +364,17 @@ int client_mend(struct item item, int64_t user, int64_t request, int64_t n)
     RUN(mend, &m);
 }
 
-int client_lower(struct item item, int64_t *taken)
+int client_lower(struct item item, int64_t seen, int64_t to, int64_t *taken)
 {
-    struct stock_lower l = {.op = begin(), .item = item};
+    struct stock_lower l = {.op = begin(), .item = item, .seen = seen, .to = to};
     backend_stock()->ops->lower(backend_stock(), &l);
     int rc = end();
     *taken = l.taken;
+    if (rc == 0) {
+        struct stock_item_get g;
+        assert_int_equal(client_item(item, &g), 0);
+        assert_int_equal(g.info.total, l.total);
+    }
     return rc;
 }
 

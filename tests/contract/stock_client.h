@@ -61,6 +61,6 @@ int client_inspect(struct item item, struct stock_inspect *o);
 int client_holders(struct item item, struct stock_holder *rows, int max);
 int client_held(struct item item, struct stock_held_row *rows, int n, struct item_version *v);
 int client_mend(struct item item, int64_t user, int64_t request, int64_t n);
-int client_lower(struct item item, int64_t *taken);
+int client_lower(struct item item, int64_t seen, int64_t to, int64_t *taken);
 int client_set_total(struct item item, int64_t seen, int64_t to, struct stock_set_total *o);
 void client_rest(int64_t us);

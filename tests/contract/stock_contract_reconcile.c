@@ -90,20 +90,30 @@ void lower_takes_only_what_is_too_many(void **state)
     (void)state;
     struct item item = client_sale(5);
     int64_t taken;
-    assert_int_equal(client_lower(backend_item(), &taken), 1);
+    assert_int_equal(client_lower(backend_item(), 5, 5, &taken), 1);
     reserve(item, 1, 1, 101);
     struct item_version before = info(item).version;
-    assert_int_equal(client_lower(item, &taken), 0);
+    assert_int_equal(client_lower(item, 5, 5, &taken), 0);
     assert_int_equal(taken, 0);
     assert_int_equal(item_version_cmp(info(item).version, before), 0);
     backend_add_free(item, 2);
-    assert_int_equal(client_lower(item, &taken), 0);
+    assert_int_equal(client_lower(item, 5, 5, &taken), 0);
     assert_int_equal(taken, 2);
     assert_int_equal(info(item).version.seq, before.seq + 1);
     assert_free(item, 4, 1, 1);
     backend_add_free(item, -3); /* missing ones are not put back */
-    assert_int_equal(client_lower(item, &taken), 0);
+    assert_int_equal(client_lower(item, 5, 5, &taken), 0);
     assert_free(item, 1, 1, 1);
+    assert_int_equal(client_lower(item, 6, 3, &taken), 0); /* it is not that any more */
+    assert_int_equal(client_lower(item, 5, 9, &taken), 0); /* never up */
+    assert_int_equal(info(item).total, 5);
+    assert_int_equal(client_lower(item, 5, 3, &taken), 0); /* of it two were missing already */
+    assert_int_equal(taken, 0);
+    assert_free(item, 1, 1, 1);
+    assert_int_equal(client_lower(item, 3, 0, &taken), 0); /* what is held stays held */
+    assert_int_equal(taken, 1);
+    assert_int_equal(info(item).total, 0);
+    assert_free(item, 0, 1, 1);
 }
 
 void total_up_and_down(void **state)

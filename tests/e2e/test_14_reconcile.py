@@ -236,8 +236,8 @@ def test_a_change_of_the_total_that_died_is_finished():
     with System(QUICK) as s:
         item = s.item(stock=10)
         bought(s, item, range(1, 4))
-        for to, between in ((15, (15, 10)), (8, (15, 8))):
-            env = {**os.environ, "SECKILL_CRASHPOINT": "set_total_between"}
+        for to, point, between in ((15, "total_raised_in_pg", (15, 10)), (8, "total_lowered_in_redis", (15, 8))):
+            env = {**os.environ, "SECKILL_CRASHPOINT": point}
             done = subprocess.run([f"{s.bin_dir}/seckillctl", "--config", s.config, "stock", "set-total", *item.flags, "--total",
                                    str(to), "--yes"], env=env, capture_output=True, text=True, timeout=60)
             assert done.returncode == -signal.SIGKILL, done
@@ -281,7 +281,70 @@ def test_reconcile_run_and_show():
         s.worker.start()
 
 
+# --- kill -9 ---
+
+def lose_order(s, user):
+    """PostgreSQL never had it: what a promoted standby lacks, by hand."""
+    message, reservation = s.sql("SELECT message_id, reservation_id FROM orders WHERE user_id = %s", user)[0]
+    s.sql("UPDATE seckill_inventory i SET sold_stock = sold_stock - 1 FROM orders o WHERE o.user_id = %s "
+          "AND (i.activity_id, i.sku_id) = (o.activity_id, o.sku_id)", user)
+    s.sql("DELETE FROM outbox WHERE message_id = %s", message)
+    s.sql("DELETE FROM consumer_inbox WHERE message_id = %s", message)
+    s.sql("DELETE FROM stock_ledger WHERE reservation_id = %s", reservation)
+    s.sql("DELETE FROM orders WHERE user_id = %s", user)
+    s.sql("UPDATE reconcile_items SET walked_timeline = 0")
+
+
+def test_killed_while_it_mends():
+    """Whatever was done is done once; the next life goes on, when the dead one's lease is over."""
+    with System(QUICK) as s:
+        item = s.item(stock=5)
+        got = bought(s, item, [1, 2, 3])
+        await_clean(s, item)
+
+        def dies_at(point, wrong):
+            assert s.worker.terminate() == 0
+            wrong()
+            for armed in (point, None):
+                s.sql("UPDATE reconcile_items SET beat_at = '-infinity'")
+                s.worker.start_with(armed)
+                if armed:
+                    assert s.worker.await_end() == 128 + signal.SIGKILL
+
+        entry = s.redis_client.hget(item.key("buyers"), 2)
+        dies_at("reconcile_after_mend", lambda: s.redis_client.hdel(item.key("buyers"), 2))
+        assert s.redis_client.hget(item.key("buyers"), 2) == entry
+        await_clean(s, item)
+        dies_at("reconcile_after_publish", lambda: lose_order(s, 3))
+        wait_for("the order", lambda: item.orders() == 3)
+        assert s.sql("SELECT order_id::text FROM orders WHERE user_id = 3") == [(got[3][1],)]
+        item.await_settled()
+        await_clean(s, item)
+
+
 # --- PostgreSQL fails over ---
+
+def test_an_order_that_cannot_be_placed_again():
+    """Rule 3: its buyer hears FAILED/LOST_ORDER after SUCCEEDED, for the place that it had is lost, too: a raise of the total.
+    Redis's total follows PostgreSQL's down, and the books of both agree."""
+    with System(QUICK) as s:
+        item = s.item(stock=1)
+        first = bought(s, item, [1])
+        assert set_total(s, item, 2, "--yes")["outcome"] == "DONE"
+        key, _ = bought(s, item, [2])[2]
+        await_clean(s, item)
+        assert s.worker.terminate() == 0
+        lose_order(s, 2)
+        s.sql("UPDATE seckill_inventory SET total_stock = 1")
+        s.sql("DELETE FROM stock_ledger WHERE kind = 'TOTAL' AND ctid <> (SELECT min(ctid) FROM stock_ledger WHERE kind = 'TOTAL')")
+        s.sql("UPDATE reconcile_items SET beat_at = '-infinity'")
+        s.worker.start()
+        wait_for("the answer", lambda: s.state(item, 2, key).json.get("reason") == "LOST_ORDER")
+        assert s.state(item, 2, key).code == "FAILED" and s.worker.logged("order lost: it could not be placed again")
+        await_clean(s, item)
+        assert totals(s, item) == (1, 1) and item.books()["free"] == 0 and item.orders() == 1
+        assert s.state(item, 1, first[1][0]).code == "SUCCEEDED"
+
 
 def test_a_standby_that_lacks_the_last_orders_is_promoted():
     """failures.md 22: they are found through Redis, and placed again with the same ids; nothing is sold twice meanwhile."""

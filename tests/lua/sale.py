@@ -182,8 +182,8 @@ class Sale:
     def mend(self, b):
         return self.run("mend", self.keys("meta", "buyers", "pending") + [self.record_key(b)], [self.item, b.reservation])
 
-    def lower(self):
-        return self.run("lower", self.keys("meta", "stock", "buyers"), [self.item])
+    def lower(self, seen=5, to=5):
+        return self.run("lower", self.keys("meta", "stock", "buyers"), [self.item, seen, to])
 
     def total(self, seen, to):
         return self.run("total", self.keys("meta", "stock"), [self.item, seen, to])

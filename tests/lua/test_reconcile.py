@@ -177,10 +177,10 @@ def test_invented_units_are_taken_away(sale):
     sold(sale, total=5)
     sale.r.incrby(sale.key("stock"), 3)
     p, seq = news(sale), sale.seq()
-    assert sale.lower().words == ["3"]
+    assert sale.lower().words == ["3", "5"]
     assert sale.stock() == 3 and sale.seq() == seq + 1 and heard(p) == f"{sale.item} 1 {seq + 1}"
     before = sale.everything()
-    assert sale.lower().words == ["0"]
+    assert sale.lower().words == ["0", "5"]
     assert sale.everything() == before
 
 
@@ -189,14 +189,20 @@ def test_stock_is_only_ever_lowered(sale, stock, taken, left):
     """Rule 40: a unit that is missing is not put back."""
     sold(sale, total=5)
     sale.r.set(sale.key("stock"), stock)
-    assert sale.lower().words == [str(taken)] and sale.stock() == left
+    assert sale.lower().words == [str(taken), "5"] and sale.stock() == left
 
 
-def test_no_more_than_is_free(sale):
+def test_the_total_follows_postgresqls_down(sale):
+    """What is held stays held; what was missing is not taken once more; another's change is not undone."""
     sold(sale, total=5, n=3)
-    sale.r.hset(sale.key("meta"), "total", 1)
-    assert sale.lower().words == ["2"] and sale.stock() == 0
-    assert sale.lower().words == ["0"]
+    assert sale.lower(4, 2).words == ["0", "5"] and sale.lower(5, 7).words == ["0", "5"]
+    sale.r.decr(sale.key("stock"))
+    seq = sale.seq()
+    assert sale.lower(5, 4).words == ["0", "4"] and sale.stock() == 1 and sale.seq() == seq + 1
+    assert sale.lower(4, 1).words == ["1", "1"] and sale.stock() == 0
+    before = sale.everything()
+    assert sale.lower(1, 1).words == ["0", "1"]
+    assert sale.everything() == before
 
 
 # --- total ---

@@ -36,7 +36,7 @@ def calls(sale):
         "inspect": (item, [sale.item]),
         "item": (item, []),
         "listed": (["sec:items"], [sale.item]),
-        "lower": (sale.keys("meta", "stock", "buyers"), [sale.item]),
+        "lower": (sale.keys("meta", "stock", "buyers"), [sale.item, 50, 40]),
         "mark": ([sale.key("meta"), record], [b.reservation, "MQ_PENDING"]),
         "mend": (sale.keys("meta", "buyers", "pending") + [record], [sale.item, b.reservation]),
         "pending": (sale.keys("meta", "pending"), [now, 0, 10]),

@@ -168,10 +168,14 @@ static int apply_lower(struct mem_call *c, void *request)
     struct mem_item *it = mem_store_item(c->port, r->item);
     if (!it || !it->meta)
         return 1;
+    bool lower = it->total == r->seen && r->to < it->total;
+    if (lower)
+        it->total = r->to;
     int64_t surplus = it->free + (int64_t)it->buyers.n - it->total;
     surplus = surplus < it->free ? surplus : it->free;
     r->taken = surplus > 0 ? surplus : 0;
-    if (r->taken > 0) {
+    r->total = it->total;
+    if (r->taken > 0 || lower) {
         it->free -= r->taken;
         it->version.seq++;
         mem_store_publish(c->port, it);

@@ -188,21 +188,26 @@ static void on_encode_lower(struct redis_call *c, struct redis_writer *w)
     keys_put(w, o->item, "stock");
     keys_put(w, o->item, "buyers");
     keys_put_item(w, o->item);
+    redis_put_i64(w, o->seen);
+    redis_put_i64(w, o->to);
 }
 
 static void on_lowered(struct redis_call *call, int rc, const struct redis_reply *reply)
 {
     struct stock_call *c = container_of(call, struct stock_call, call);
+    struct stock_lower *o = OP_OF(call, struct stock_lower);
     struct line a;
     rc = stock_answer(c, rc, reply, &a);
-    if (rc == 0)
-        rc = a.code == 0 ? line_i64(&a.rest, &OP_OF(call, struct stock_lower)->taken) : a.code;
-    stock_end(c, rc);
+    if (rc == 0 && a.code == 0 && (line_i64(&a.rest, &o->taken) || line_i64(&a.rest, &o->total)))
+        rc = ERR_INTERNAL;
+    stock_end(c, rc < 0 ? rc : a.code);
 }
 
 void stock_lower(struct stock *st, struct stock_lower *o)
 {
-    stock_run(stock_begin(stock_self(st), &o->op, &o->space), SCRIPT_LOWER, 3, 1, on_encode_lower,
+    if (o->to < 0)
+        panic("stock lower: %lld", (long long)o->to);
+    stock_run(stock_begin(stock_self(st), &o->op, &o->space), SCRIPT_LOWER, 3, 3, on_encode_lower,
               on_lowered);
 }
 

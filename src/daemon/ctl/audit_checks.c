@@ -209,6 +209,8 @@ static void check_verdict(struct audit *a, const struct audit_stored *s)
                          NAME(a, s->request), STATE(s->verdict));
         return;
     }
+    if (s->verdict.reason == REASON_LOST_ORDER && s->inbox == AUDIT_REJECTED)
+        return; /* rule 3: it had an order, until PostgreSQL lost it */
     if (s->verdict.state != s->inbox_verdict.state || s->verdict.reason != s->inbox_verdict.reason)
         audit_broken(
             a, AUDIT_I7,

@@ -81,7 +81,7 @@ static enum action_outcome raise_total(struct change *x)
     enum action_outcome outcome = in_pg(x);
     if (outcome != ACTION_DONE)
         return outcome;
-    crashpoint("set_total_between");
+    crashpoint("total_raised_in_pg");
     return in_redis(x, x->to);
 }
 
@@ -91,7 +91,7 @@ static enum action_outcome lower_total(struct change *x)
     enum action_outcome outcome = in_redis(x, x->to);
     if (outcome != ACTION_DONE)
         return outcome;
-    crashpoint("set_total_between");
+    crashpoint("total_lowered_in_redis");
     outcome = in_pg(x);
     /* More is sold there than Redis knows of. It stands as it was; nothing was sold by it. */
     if (outcome == ACTION_REFUSED && in_redis(x, before) != ACTION_DONE)
