@@ -16,6 +16,7 @@ _TIMES = {
     "crash points": (1, 5, 20),
     "terminated": (1, 5, 20),
     "lost replies": (500, 10_000, 20_000),  # of each kind
+    "deliveries": (10_000, 100_000, 100_000),
     "links": (20, 160, 320),
     "bad dependency": (1, 10, 20),
     "stalls": (3, 30, 100),

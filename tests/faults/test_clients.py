@@ -71,6 +71,7 @@ def test_a_rolling_restart():
                     program.start()
         assert not buyers.wrong, buyers.wrong[:3]
         assert set(buyers.answers) <= {202, 503} and buyers.answers.count(503) <= len(buyers.answers) // 100
+        print(f"made {3 * TIMES['rolling restarts']} restarts without a reset")
         print(f"{len(buyers.answers)} answers, {buyers.answers.count(503)} of them 503")
         item.await_settled()
 
@@ -146,6 +147,7 @@ def test_slow_clients():
             tries.append((alone, beside))
             if beside <= max(2 * alone, SHORT_MS):
                 break
+        print(f"made {TIMES['slow clients'] * len(tries)} slow clients")
         print(", ".join(f"{a:.1f} → {b:.1f} ms" for a, b in tries))
         assert beside <= max(2 * alone, SHORT_MS), tries
         item.await_settled()

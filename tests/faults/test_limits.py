@@ -50,6 +50,7 @@ def test_descriptors_run_out():
             wait_for("seckill-api", lambda i=item: s.buy(i, 500).status == 202)
             descriptors(s.worker, None)
             settle_and_audit(item, 52)
+        print(f"made {2 * TIMES['limits']} shortages of descriptors")
 
 
 def cpu(program):
@@ -101,6 +102,7 @@ def test_redis_has_no_room_left():
             s.redis.start()
             s.storm_end(storm)
             settle_and_audit(item, 200)
+        print(f"made {TIMES['limits']} full disks under Redis")
 
 
 @root
@@ -127,6 +129,7 @@ def test_postgresql_has_no_room_left():
                 s.pg.start()
                 s.storm_end(storm)
                 settle_and_audit(item, 200)
+            print(f"made {TIMES['limits']} full disks under PostgreSQL")
 
 
 class MemoryLimit:
@@ -162,4 +165,5 @@ def test_memory_has_a_limit():
             s.redis.start()
             s.storm_end(storm)
             settle_and_audit(item, 2000)
+        print(f"made {TIMES['limits']} memory limits")
 

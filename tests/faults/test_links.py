@@ -48,6 +48,7 @@ def test_links():
             s.storm_end(storm)
             settle_and_audit(item, 40)
             print(f"{part}-{store} {toxic} {stream}: {time.monotonic() - began:.1f} s")
+        print(f"made {TIMES['links']} bad links")
 
 
 @pytest.mark.parametrize("bad", [0.05, 0.2, 30])
@@ -71,3 +72,4 @@ def test_a_bad_dependency_hears_no_more_than_it_can_bear(bad):
             print(f"{bad} s: {asked} holds for {sent + 400} tries, {again:.0f} transactions of 300 again")
             assert asked <= 1.05 * (sent + 400) + 10 and again <= 0.05 * 300 + 10
             settle_and_audit(item, 300)
+            print(f"made 1 dependencies bad for {bad} s")

@@ -1,11 +1,11 @@
 """failures.md, matrix: the server acted and its reply never arrives; scenarios 11 and 13. Rules 13, 14, 16: the same ids again,
 one unit, one order. What follows is an end of the connection, or silence."""
-import time
+import random
 
 import pytest
-
 from faultproxy import script
-from faults import TIMES, Linked, settle_and_audit
+from faults import SEED, SHORT, TIMES, Linked, settle_and_audit
+from system import System
 
 # What is lost → on which link, in which protocol, what matches. One message at a time, so that there are many of each.
 LOST = {
@@ -26,18 +26,15 @@ def test_replies_are_lost(what):
     with Linked(EAGER) as l:
         link, lost = l.link(part, store), 0
         while lost < TIMES["lost replies"]:
-            began = time.monotonic()
             item = l.system.item(stock=STOCK)
             with link.drop_reply(protocol, match, then="close", count=0, percent=30) as toxic:
                 l.system.storm(item, STOCK + 40)
-                print(f"stormed after {time.monotonic() - began:.1f} s")
                 item.await_settled(60)
                 dropped = toxic.stats["dropped"]
             assert dropped > 0
             lost += dropped
-            print(f"{dropped} after {time.monotonic() - began:.1f} s")
             settle_and_audit(item, STOCK)
-        print(f"{what}: {lost} replies lost")
+        print(f"made {lost} replies lost after {what}")
 
 
 @pytest.mark.parametrize("what", ["hold", "order"])
@@ -50,3 +47,20 @@ def test_silence_follows(what):
             l.system.storm(item, 60, "--rate", 60)
             toxic.wait_for(dropped=1)
         settle_and_audit(item, 50)
+
+
+def test_delivered_a_hundred_times():
+    """Rules 1, 9, 16: a hundred messages a hundred times each change nothing after the first time."""
+    rng = random.Random(SEED)
+    with System({**SHORT, "queue.trim_interval": "10m"}) as s:
+        for _ in range(TIMES["deliveries"] // 10_000):
+            item = s.item(stock=100)
+            s.storm(item, 100)
+            item.await_settled()
+            before, again = item.books(), item.published(100) * 99
+            rng.shuffle(again)
+            item.publish(*again)
+            item.await_settled()
+            assert item.books() == before
+            settle_and_audit(item, 100)
+        print(f"made {TIMES['deliveries']} deliveries")

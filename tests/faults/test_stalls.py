@@ -40,6 +40,7 @@ def test_a_worker_sleeps():
                 sleeper.signal(signal.SIGCONT)
             s.storm_end(storm)
             settle_and_audit(item, 100)
+        print(f"made {TIMES['stalls']} sleeps beyond the lease")
         assert s.sql("SELECT count(*) FROM dead_letters") == [(0,)]
 
 
@@ -71,6 +72,7 @@ def test_clocks_jump():
             s.storm_end(storm)
             print(f"{program.part} {seconds:+d} s: {item.orders()} orders")
             settle_and_audit(item, 100)
+        print(f"made {TIMES['clock jumps'] // 2 * 2} clock jumps")
         ids = [row[0] for row in s.sql("SELECT order_id FROM orders")]
         assert len(ids) == len(set(ids)) == 100 * (TIMES["clock jumps"] // 2)
 

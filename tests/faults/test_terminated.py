@@ -66,5 +66,6 @@ def test_a_backend_is_terminated(way):
                         item.await_settled(30)
                     assert item.books()["free"] == 8, step
                 item.audit()
+        print(f"made {len(STEPS[way]) * TIMES['terminated']} backends terminated")
         assert s.sql("SELECT count(*) FROM consumer_attempt_log") == [(0,)]
         assert s.sql("SELECT count(*) FROM dead_letters") == [(0,)]
