@@ -49,7 +49,7 @@ const char *redis_stock_key_name(enum redis_stock_key k)
     static const char *const names[REDIS_STOCK_KEYS] = {
         [REDIS_STOCK_META] = "meta",     [REDIS_STOCK_STOCK] = "stock",
         [REDIS_STOCK_BUYERS] = "buyers", [REDIS_STOCK_PENDING] = "pending",
-        [REDIS_STOCK_EVENTS] = "events",
+        [REDIS_STOCK_EVENTS] = "events", [REDIS_STOCK_RESULTS] = "results",
     };
     return names[k];
 }

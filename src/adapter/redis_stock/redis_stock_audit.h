@@ -19,6 +19,7 @@ enum redis_stock_key {
     REDIS_STOCK_BUYERS,
     REDIS_STOCK_PENDING,
     REDIS_STOCK_EVENTS,
+    REDIS_STOCK_RESULTS,
     REDIS_STOCK_KEYS
 };
 const char *redis_stock_key_name(enum redis_stock_key k); /* "meta" … */

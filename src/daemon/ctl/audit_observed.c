@@ -43,6 +43,7 @@ static void check_i8(struct audit *a)
 {
     const struct settings *s = &a->c->settings;
     int64_t hand = s->worker.workers + s->worker.queue, connections = s->http.max_connections;
+    int64_t books = s->pg.connections + 1; /* and one for results and retention */
     const struct {
         const char *program, *metric;
         int64_t most;
@@ -61,10 +62,10 @@ static void check_i8(struct audit *a)
         {WORKER, "seckill_mq_jobs_queue_size", hand},
         {WORKER, "seckill_mq_in_hand", hand},
         {WORKER, "seckill_worker_batch_limit", s->worker.batch_max},
-        {WORKER, "seckill_pg_acquired_connections", s->pg.connections},
-        {WORKER, "seckill_pg_idle_connections", s->pg.connections},
+        {WORKER, "seckill_pg_acquired_connections", books},
+        {WORKER, "seckill_pg_idle_connections", books},
         {WORKER, "seckill_items", s->worker.max_items},
-        {WORKER, "process_threads", 1 + s->pg.connections},
+        {WORKER, "process_threads", 1 + books},
         {WORKER, "process_open_fds", FDS_BESIDE},
     };
     int64_t checked = 0;
