@@ -4,7 +4,7 @@ import ssl
 
 import pytest
 
-from private_rocketmq import Refused
+from private_rocketmq import LONG, Refused
 from services import wait_for
 
 
@@ -74,6 +74,7 @@ def test_dead_letters_go_where_the_topic_was_before(mq, oracle):
     assert dead["id"] == message and dead["body"] == "x" and dead["keys"] == ["k"] and dead["properties"]["a"] == "b"
 
 
+@LONG  # test_producer.py kills it under load
 def test_kill_9_keeps_what_was_confirmed(mq, oracle):
     mq.topic("kept")
     mq.group("kept-g")
@@ -98,6 +99,7 @@ def test_frozen_it_answers_nobody(mq):
     assert mq.send("cold", "x")
 
 
+@LONG  # e2e/rocketmq/test_faults.py sells what a wiped one lost
 def test_wiped_it_knows_nothing_and_works(mq, oracle):
     oracle.produce(mq.default_topic, letters("a", "b"))
     mq.topic("gone")

@@ -6,7 +6,7 @@ import tempfile
 
 import pytest
 
-from private_rocketmq import PrivateRocketmq
+from private_rocketmq import LONG, PrivateRocketmq
 from services import wait_for
 
 PROBE = os.path.join(os.environ["SECKILL_BIN_DIR"], "..", "test", "producer_probe")
@@ -182,11 +182,8 @@ def test_a_broker_that_stands_still_is_unknown(mq, oracle):
     assert set(got) == {broker_id(n) for n in range(10)}
 
 
-OLDER = pytest.mark.skipif(not os.environ.get("SECKILL_FULL"), reason="scripts/test --full")
-
-
-@pytest.mark.parametrize("shape,version", [("auth", "5.5.0"), ("cluster", "5.5.0"), pytest.param("auth", "5.3.3", marks=OLDER),
-                                           pytest.param("cluster", "5.3.3", marks=OLDER)])
+@pytest.mark.parametrize("shape,version", [("auth", "5.5.0"), pytest.param("cluster", "5.5.0", marks=LONG), pytest.param("auth", "5.3.3", marks=LONG),
+                                           pytest.param("cluster", "5.3.3", marks=LONG)])
 def test_other_shapes(shape, version):
     with PrivateRocketmq(version=version, auth=shape == "auth", cluster=shape == "cluster", fast=True) as mq:
         keys = {"access_key": mq.access_key, "secret_key": open(mq.secret_key_file).read()} if shape == "auth" else {}

@@ -8,7 +8,7 @@ import tempfile
 
 import pytest
 
-from private_rocketmq import SCRIPT
+from private_rocketmq import LONG, SCRIPT
 from services import wait_for
 
 TIMEOUT = 400
@@ -102,7 +102,7 @@ def test_two_prepared_at_once_have_ports_of_their_own(place):
     assert len({env_of(f"{place}{n}")["SECKILL_ROCKETMQ_NAMESRV"] for n in range(8)}) == 8
 
 
-@pytest.mark.parametrize("number,left", [(signal.SIGTERM, 143), (signal.SIGKILL, -signal.SIGKILL)])
+@pytest.mark.parametrize("number,left", [(signal.SIGTERM, 143), pytest.param(signal.SIGKILL, -signal.SIGKILL, marks=LONG)])
 def test_in_front_it_leaves_nothing(place, number, left):
     front = subprocess.Popen([SCRIPT, "up", "--foreground", "--dir", place, "--grace", "1"], stdin=subprocess.DEVNULL,
                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -111,7 +111,8 @@ def test_in_front_it_leaves_nothing(place, number, left):
             break
     assert len(running(place)) == 2 and script("status", place).returncode == 0
     front.send_signal(number)
-    assert front.wait(60) == left
+    told = front.stdout.read()
+    assert front.wait(60) == left, told
     front.stdout.close()
     wait_for("the end of its parts", lambda: running(place) == [])
 

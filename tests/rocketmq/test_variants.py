@@ -1,8 +1,9 @@
-"""The other shapes: with users, and with the broker in a process of its own; the older version with --full."""
+"""The other shapes: with users; with --full also with the broker in a process of its own (which e2e/rocketmq/test_shapes.py
+sells through each time), and the older version."""
 import pytest
 
 from oracle import Oracle
-from private_rocketmq import VERSIONS, PrivateRocketmq, Refused
+from private_rocketmq import LONG, VERSIONS, PrivateRocketmq, Refused
 from services import wait_for
 
 
@@ -35,6 +36,7 @@ def test_users(version):
         assert mq.send("not-ours", "x", user="theirs", secret="their-secret")
 
 
+@LONG
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_broker_of_its_own(version):
     with PrivateRocketmq(version=version, cluster=True, fast=True) as mq:
@@ -51,6 +53,7 @@ def test_a_broker_of_its_own(version):
         assert message in [m["id"] for m in oracle.consume(mq.default_topic, mq.default_group, 1)]
 
 
+@LONG
 @pytest.mark.parametrize("version", VERSIONS)
 def test_an_orderly_restart(version):
     with PrivateRocketmq(version=version) as mq:
