@@ -14,7 +14,8 @@ end
 local types = { kind(KEYS[1]), kind(KEYS[2]), kind(KEYS[3]), kind(KEYS[4]) }
 if types[1] == 'none' then return answer(1, nil, nil, '') end
 if types[1] ~= 'hash' then return answer(2, nil, nil, 'meta 0') end -- nothing can be sold of it
-local meta = call('HMGET', KEYS[1], 'epoch', 'seq', 'state', 'starts_ms', 'ends_ms', 'expires_ms', 'total')
+local meta = call('HMGET', KEYS[1], 'epoch', 'seq', 'state', 'starts_ms', 'ends_ms', 'expires_ms', 'total',
+  'rebuild')
 local stock = types[2] == 'string' and call('GET', KEYS[2])
 local broken
 for _, i in ipairs({ 1, 2, 7 }) do
@@ -30,7 +31,7 @@ if not broken and types[4] ~= 'none' and types[4] ~= 'zset' then broken = 'pendi
 if not broken then
   if not stock then return answer(1, meta[1], meta[2], '') end
   return answer(0, meta[1], meta[2], table.concat({ meta[3], meta[4], meta[5], meta[6], meta[7], stock,
-    call('HLEN', KEYS[3]), call('ZCARD', KEYS[4]) }, ' '))
+    call('HLEN', KEYS[3]), call('ZCARD', KEYS[4]), meta[8] and 1 or 0 }, ' '))
 end
 local seq, paused = meta[2], '0'
 if meta[3] ~= 'PAUSED' and meta[3] ~= 'CLOSED' then

@@ -4,12 +4,16 @@
 --      "SUCCEEDED"; any other is "state reason rank give_back" (reason '-': none; give_back 1 or 0), and where another
 --      order stands instead " other_reservation_id other_order_id other_request_id place" (place in KEYS of the other's
 --      record; 0: its record is this one)
--- 0: a digit per row: 0 settled  1 ignored  2 later  3 its record cannot be read: left alone, the others are settled
+-- 0: a digit per row: 0 settled  1 ignored  2 later: a rebuild is under way  3 its record cannot be read: left alone, the
+--    others are settled
 -- Nearly every row is "SUCCEEDED": it costs one read, one write and two arguments, and no table but the read's.
 local call = redis.call
 local time = call('TIME')
-local meta = call('HMGET', KEYS[1], 'epoch', 'seq')
+local meta = call('HMGET', KEYS[1], 'epoch', 'seq', 'rebuild')
 local n = (#ARGV - 1) / 2
+if meta[3] then -- rule 2: what is not there may be about to come back
+  return '0 ' .. meta[1] .. ' ' .. meta[2] .. ' ' .. time[1] .. ' ' .. time[2] .. ' ' .. ('2'):rep(n)
+end
 local RANK = { QUEUED = 1, PROCESSING = 2, SUCCEEDED = 3, SOLD_OUT = 3, REJECTED = 3, FAILED = 3, CANCELLED = 4 }
 local OWN = 'SUCCEEDED'
 local member_at = #KEYS[1] + 9 -- "…:meta" against "…:reservation:<member>"
@@ -78,14 +82,16 @@ for i = 1, n do
   elseif r[1] ~= id or rank < 3 then
     result[i] = '1'
     if rank >= 3 and not (r[1] or r[2] or r[3]) then done[#done + 1] = key:sub(member_at) end -- rule 2
-  elseif r[2] ~= meta[1] or not stock then
-    result[i] = '2' -- rule 2: a rebuild is under way
+  elseif not meta[1] or not stock then
+    result[i] = '2' -- lost, all but this record
   elseif rank < has or rank == has and not (row and row.reason == 'LOST_ORDER' and r[4] == OWN) then
     result[i] = '1' -- rule 3
     if r[3] == 'ORDERED' or r[3] == 'RELEASED' then done[#done + 1] = key:sub(member_at) end
   else
     result[i] = '0'
     done[#done + 1] = key:sub(member_at)
+    -- Rule 36: a rebuild did not find that it holds a unit: it is told its end, and nothing of the stock is its own.
+    if r[2] ~= meta[1] then r[3] = 'RELEASED' end
     if not row then
       r[3] = r[3] == 'RELEASED' and 'RELEASED' or 'ORDERED'
       r[4] = OWN

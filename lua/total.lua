@@ -3,13 +3,15 @@
 -- 0 it is so: total free   1 no such item   2 fewer are free than it shrinks by: total free   3 another total than was seen: total free
 local call = redis.call
 local time = call('TIME')
-local meta = call('HMGET', KEYS[1], 'epoch', 'seq', 'total')
+local meta = call('HMGET', KEYS[1], 'epoch', 'seq', 'total', 'rebuild')
 local stock = call('GET', KEYS[2])
 local epoch, seq, total = meta[1] or '0', meta[2] or '0', meta[3]
 local function answer(code, rest)
   return code .. ' ' .. epoch .. ' ' .. seq .. ' ' .. time[1] .. ' ' .. time[2] .. ' ' .. rest
 end
 if not (meta[1] and stock) then return answer(1, '') end
+-- What is free is being counted, with the total that PostgreSQL had then: not done, come again.
+if meta[4] then return redis.error_reply('TRYAGAIN the item is being rebuilt') end
 if not ARGV[3]:find('^%d+$') then return redis.error_reply('ERR total is a whole number') end
 if total == ARGV[3] then return answer(0, total .. ' ' .. stock) end
 if total ~= ARGV[2] then return answer(3, total .. ' ' .. stock) end

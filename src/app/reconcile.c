@@ -178,7 +178,8 @@ static enum flow_result step_inspect(struct flow *f)
         return reconcile_failed(w, "inspect", rc);
     if (rc == 2)
         return note_broken(w);
-    if (rc == 1 || r->op.inspect.info.version.epoch != r->books.epoch || r->stopped) {
+    if (rc == 1 || r->op.inspect.info.version.epoch != r->books.epoch ||
+        r->op.inspect.info.rebuilding || r->stopped) {
         metric_add(w->metrics.reconcile_rounds[RECONCILE_SKIPPED], 1); /* the rebuild's */
         return reconcile_give_up(w);
     }

@@ -19,7 +19,7 @@ static void on_changed(struct timer *t)
         return;
     }
     if (w->ops > 0 || !share_idle(w) || !relay_idle(w) || !recover_idle(w) || !sweep_idle(w) ||
-        !reconcile_idle(w) || !project_idle(w) || !retain_idle(w))
+        !reconcile_idle(w) || !project_idle(w) || !retain_idle(w) || !epoch_watch_idle(w))
         return;
     void (*on_idle)(struct worker *) = w->on_idle;
     w->on_idle = NULL;
@@ -64,6 +64,7 @@ void worker_start(struct worker *w)
     reconcile_start(w);
     project_start(w);
     retain_start(w);
+    epoch_watch_start(w);
     intake_start(w);
 }
 
@@ -79,6 +80,7 @@ void worker_stop(struct worker *w, void (*on_idle)(struct worker *w))
     reconcile_stop(w);
     project_stop(w);
     retain_stop(w);
+    epoch_watch_stop(w);
     intake_stop(w);
     marks_flush(w);
     worker_changed(w);
@@ -109,6 +111,7 @@ void worker_deinit(struct worker *w)
     sweep_deinit(w);
     reconcile_deinit(w);
     project_deinit(w);
+    epoch_watch_deinit(w);
     progress_stop(w);
     marks_deinit(w);
     burial_deinit(w);

@@ -6,6 +6,7 @@
  *     ├─────────┘        └─→ disposal (retry later)
  *     └─→ returned ─→ lanes, burial or disposal: what the broker gave up
  *   relay, recover, sweep, reconcile, project, retain, catalog, health: beside it, by the clock
+ *   epoch_watch ─→ rebuild: an item that Redis lost
  *
  * All of it belongs to one loop's thread; blocking work goes to the crew through share. Every wait
  * is bounded: a message in hand ends acked, given back, or dropped when its lease ends. */
@@ -13,6 +14,7 @@
 
 #include "app/burial.h"
 #include "app/catalog.h"
+#include "app/epoch_watch.h"
 #include "app/hand.h"
 #include "app/health.h"
 #include "app/intake.h"
@@ -21,6 +23,7 @@
 #include "app/marks.h"
 #include "app/progress.h"
 #include "app/project.h"
+#include "app/rebuild.h"
 #include "app/reconcile.h"
 #include "app/recover.h"
 #include "app/relay.h"
@@ -65,7 +68,7 @@ struct worker_config {
     int results_batch;
     int64_t retain_after_us, retain_strays_us, retain_interval_us, retain_idle_us;
     int retain_batch;
-    int64_t items_refresh_us;
+    int64_t items_refresh_us, rebuild_drain_us;
     int max_items;
 };
 
@@ -103,6 +106,8 @@ struct worker {
     struct project project;
     struct retain retain;
     struct catalog catalog;
+    struct epoch_watch epoch_watch;
+    struct rebuild rebuild;
 
     bool stopping; /* nothing new is begun */
     bool canceled; /* nothing is finished either: what is in hand goes without an ack */

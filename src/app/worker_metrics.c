@@ -133,6 +133,27 @@ static void init_retention(struct worker_metrics *m)
         counter("seckill_retention_failures_total", "Batches of retention that failed.");
 }
 
+static void init_rebuild(struct worker_metrics *m)
+{
+    static const double seconds[] = {0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100};
+    static const char *const outcomes[] = {"outcome=\"done\"", "outcome=\"moved\"",
+                                           "outcome=\"busy\"", "outcome=\"failed\""};
+    for (int i = 0; i < 4; i++)
+        m->rebuilds[i] = metric_counter("seckill_rebuild_total",
+                                        "Attempts to rebuild an item in Redis.", outcomes[i]);
+    m->rebuild_duration =
+        metric_histogram("seckill_rebuild_duration_seconds",
+                         "From the beginning of a rebuild to its end.", NULL, seconds, 10);
+    m->epoch_looks =
+        counter("seckill_epoch_looks_total", "Looks whether Redis still has all items.");
+    m->items_lost =
+        gauge("seckill_items_lost", "Items that Redis lost or rolled back, in the last look.");
+    m->items_ahead = gauge("seckill_items_ahead",
+                           "Items at a newer epoch in Redis than in PostgreSQL, in the last look.");
+    m->epoch_highest = gauge("seckill_item_epoch_highest",
+                             "The highest epoch of an item: one and the number of its rebuilds.");
+}
+
 void worker_metrics_init(struct worker_metrics *m)
 {
     static const double sizes[] = {1, 2, 4, 8, 16, 32, 64, 128, 256};
@@ -141,6 +162,7 @@ void worker_metrics_init(struct worker_metrics *m)
     init_reconcile(m);
     init_results(m);
     init_retention(m);
+    init_rebuild(m);
     m->inflight = gauge("seckill_mq_inflight_messages", "Messages in hand, not acknowledged.");
     m->jobs_queue = gauge("seckill_mq_jobs_queue_size", "Of these, waiting for their turn.");
     m->ack_failures =

@@ -49,6 +49,8 @@ struct worker_metrics {
     struct metric *retained[ORDERS_TABLES], *retain_failures;
     struct metric *suspects, *returned, *extended;
     struct metric *recover_failures, *unreadable, *orphans, *unreadable_settles;
+    struct metric *rebuilds[4], *rebuild_duration; /* enum rebuild_outcome */
+    struct metric *epoch_looks, *items_lost, *items_ahead, *epoch_highest;
     struct metric *items, *items_surplus, *items_unlisted, *items_retired, *catalog_failures;
     struct metric *discrepancy[FINDING_KINDS], *mended[FINDING_KINDS];
     struct metric *reconcile_rounds[RECONCILE_ROUNDS], *reconcile_rows;

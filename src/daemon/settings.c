@@ -86,6 +86,7 @@ const struct conf_option settings_table[] = {
     {"worker.max_republish", CONF_INT, AT(worker.max_republish), "5", 1, 100, .help = "accepted publishes again before that; then it only waits"},
     {"worker.quarantine_hold", CONF_DURATION, AT(worker.quarantine_hold_us), "0", 0, 30 * 1440 * MIN, .help = "a quarantined request is given up so long after it was accepted; 0: at the end of the sale"},
     {"worker.items_refresh", CONF_DURATION, AT(worker.items_refresh_us), "500ms", 50 * MS, 60 * S, .help = "how often the catalogue of items is read"},
+    {"worker.rebuild_drain", CONF_DURATION, AT(worker.rebuild_drain_us), "10s", 0, 10 * MIN, .help = "a rebuild waits at most so long for what the queue still holds of the item"},
     {"worker.max_items", CONF_INT, AT(worker.max_items), "4096", 1, 16384, .help = "items served at most; of more, those that are served stay, and readiness is degraded"},
 
     {"http.header_timeout", CONF_DURATION, AT(http.header_us), "2s", 10 * MS, 60 * S, .help = "a request's whole header"},

@@ -53,7 +53,7 @@ struct settings {
         int64_t relay_after_us, relay_interval_us, relay_batch;
         int64_t recover_after_us, recover_interval_us, recover_unknown_age_us, recover_rate;
         int64_t max_hold_us, max_republish, quarantine_hold_us;
-        int64_t items_refresh_us, max_items;
+        int64_t items_refresh_us, max_items, rebuild_drain_us;
     } worker;
 
     struct {

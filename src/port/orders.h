@@ -12,6 +12,7 @@
 #include "core/result.h"
 #include "core/uuid.h"
 #include "core/verdict.h"
+#include "port/orders_rebuild.h"
 
 /* One message of the order function (section 5, rules 16–20). */
 enum orders_outcome {
@@ -305,6 +306,31 @@ struct orders_ops {
                             int64_t after_user, struct orders_active *rows, int *n);
     int (*reconcile_end)(struct orders *, const struct ctx *, struct str life,
                          const struct orders_reconciled *end);
+    /* The same with where each stands, but for those whose keys are over within a minute. */
+    int (*watch)(struct orders *, const struct ctx *, struct orders_watched *rows, int *n);
+    /* --- a rebuild (rules 35–37). An attempt is an epoch; at another its calls are refused --- */
+    /* Takes the item from that epoch to the next. What no rebuild found is lost max_hold_ms later.
+     * rc 0 taken; 1 the epoch is another by now; 2 somebody is at it. */
+    int (*rebuild_take)(struct orders *, const struct ctx *, struct item item, int64_t from_epoch,
+                        struct str life, struct str reason, int64_t max_hold_ms,
+                        struct orders_rebuild *out);
+    /* Keeps reservations that wait in Redis, before anything there is emptied. rc 0; 1 refused. */
+    int (*rebuild_keep)(struct orders *, const struct ctx *, struct item item, int64_t epoch,
+                        const struct orders_hold *rows, int n);
+    /* Who holds a unit, at one instant: of those kept, the ones without an outcome, and the active
+     * orders. Again: anew. rc 0; 1 refused. */
+    int (*rebuild_count)(struct orders *, const struct ctx *, struct item item, int64_t epoch,
+                         struct orders_held *held);
+    /* A page of them, by reservation id, behind `after` (nil: the first). rc 0; n 0: that was all,
+     * or refused. *n in: capacity, at most ORDERS_HOLDS_MAX. */
+    int (*rebuild_page)(struct orders *, const struct ctx *, struct item item, int64_t epoch,
+                        const struct uuid *after, struct orders_hold *rows, int *n);
+    /* A step of making all of the item's outbox rows unsettled. *from in: 0 at first; out: where
+     * the next step begins, 0: that was all. rc 0; 1 refused. */
+    int (*rebuild_resettle)(struct orders *, const struct ctx *, struct item item, int64_t epoch,
+                            int64_t *from);
+    /* Redis is open again. rc 0, also when that was noted before; 1 refused. */
+    int (*rebuild_finish)(struct orders *, const struct ctx *, struct item item, int64_t epoch);
     /* A round trip on the real path, for readiness: the order function with no rows. */
     int (*probe)(struct orders *, const struct ctx *);
 };

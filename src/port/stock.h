@@ -72,7 +72,7 @@ struct stock_reserve {
 enum stock_settled {
     STOCK_SETTLED,
     STOCK_IGNORED /* gone, or nothing to do */,
-    STOCK_LATER /* rebuild: epoch differs */,
+    STOCK_LATER /* a rebuild is under way */,
     STOCK_UNREADABLE /* its record is broken: left as it is, the other rows are settled */
 };
 struct stock_settle_row {
@@ -192,6 +192,7 @@ struct stock_item_info {
     struct item_version version;
     enum stock_state state;
     int64_t starts_ms, ends_ms, expires_ms, total, free, buyers, pending, now_ms;
+    bool rebuilding; /* between rebuild_begin and rebuild_end: PAUSED, free is 0 */
 };
 struct stock_item_get {
     struct op op;
@@ -219,6 +220,8 @@ struct stock_unlist {
     struct item item;
     struct op_space space;
 };
+
+#include "port/stock_rebuild.h"
 
 /* --- buyers: the set for the sold-out hint, loaded in steps; rc 0: `page` holds user ids, cursor
  * "0" = the last page --- */
@@ -370,6 +373,12 @@ struct stock_ops {
     void (*item)(struct stock *, struct stock_item_get *);
     void (*items)(struct stock *, struct stock_items *);
     void (*unlist)(struct stock *, struct stock_unlist *);
+    void (*relist)(struct stock *, struct stock_relist *);
+    void (*reports)(struct stock *, struct stock_reports *);
+    void (*unreport)(struct stock *, struct stock_unreport *);
+    void (*rebuild_begin)(struct stock *, struct stock_rebuild_begin *);
+    void (*rebuild_restore)(struct stock *, struct stock_rebuild_restore *);
+    void (*rebuild_end)(struct stock *, struct stock_rebuild_end *);
     void (*buyers)(struct stock *, struct stock_buyers *);
     void (*warm)(struct stock *, struct stock_warm *);
     void (*control)(struct stock *, struct stock_control *);

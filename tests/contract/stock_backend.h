@@ -15,7 +15,7 @@ void backend_wake(void);
 struct item backend_item(void); /* one nobody used yet: nothing of it is there */
 /* Whether somebody reported it and no worker has seen to it. */
 bool backend_reported(struct item item);
-/* As a rebuild does it; reservations keep theirs. */
+/* Above 1: as at the beginning of a rebuild, reservations keep theirs; 1: as if there was none. */
 void backend_set_epoch(struct item item, int64_t epoch);
 /* Somebody's hand: free units come or go, a buyers entry goes or comes, a reservation does not wait
  * any more. */

@@ -93,9 +93,14 @@ bool backend_reported(struct item item)
 
 void backend_set_epoch(struct item item, int64_t epoch)
 {
-    freeReplyObject(private_redis_command(&redis, "HSET sec:{%lld:%lld}:meta epoch %lld",
-                                          (long long)item.activity_id, (long long)item.sku_id,
-                                          (long long)epoch));
+    freeReplyObject(private_redis_command(
+        &redis,
+        epoch > 1 ? "HSET sec:{%lld:%lld}:meta epoch %lld rebuild 2"
+                  : "HSET sec:{%lld:%lld}:meta epoch %lld",
+        (long long)item.activity_id, (long long)item.sku_id, (long long)epoch));
+    if (epoch == 1)
+        freeReplyObject(private_redis_command(&redis, "HDEL sec:{%lld:%lld}:meta rebuild",
+                                              (long long)item.activity_id, (long long)item.sku_id));
 }
 
 #define KEY "sec:{%lld:%lld}:"

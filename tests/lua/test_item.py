@@ -86,7 +86,7 @@ def test_item(sale):
     sale.succeed(b)
     state, starts, ends, expires, *numbers = sale.item_state().words
     assert state == "OPEN" and int(starts) < int(ends) < int(expires) == sale.expires
-    assert [int(n) for n in numbers] == [10, 7, 3, 2]
+    assert [int(n) for n in numbers] == [10, 7, 3, 2, 0]
 
 
 def test_listed(sale):

@@ -127,14 +127,31 @@ def test_a_broken_record_harms_no_other(sale):
 
 
 def test_another_epoch_is_later(sale):
-    """Rule 2: during a rebuild the outbox row stays unsettled."""
+    """Rule 2: during a rebuild the outbox row stays unsettled, also of what is not there."""
+    sale.open(5)
+    old, new, gone = bought(sale, 1), bought(sale, 2), Buyer(3)
+    sale.r.hset(sale.key("meta"), mapping={"epoch": 2, "rebuild": 2})
+    sale.r.hset(sale.record_key(new), "epoch", 2)  # a survivor
+    before = sale.everything()
+    a = sale.settle(dict(b=old, **VOID), dict(b=new, **SUCCEEDED), dict(b=gone, **VOID))
+    assert a.rest == LATER * 3 and a.epoch == 2 and sale.everything() == before
+
+
+def test_what_a_rebuild_did_not_find(sale):
+    """Rule 36: it is told its end, and no unit comes back for it."""
     sale.open(5)
     old, new = bought(sale, 1), bought(sale, 2)
     sale.r.hset(sale.key("meta"), "epoch", 2)
     sale.r.hset(sale.record_key(new), "epoch", 2)  # a survivor
-    a = sale.settle(dict(b=old, **VOID), dict(b=new, **SUCCEEDED))
-    assert a.rest == LATER + SETTLED and a.epoch == 2
-    assert sale.record(old)["status"] == "MQ_SENT" and old.member in sale.waiting()
+    assert sale.settle(dict(b=old, **VOID), dict(b=new, **SUCCEEDED)).rest == SETTLED * 2
+    assert sale.record(old)["status"] == "RELEASED" and sale.record(old)["state"] == "FAILED"
+    assert sale.stock() == 3
+    assert sale.record(new)["status"] == "ORDERED" and sale.waiting() == []
+
+
+def test_without_meta_it_is_later(sale):
+    sale.open(5)
+    old = bought(sale, 1)
     sale.r.delete(sale.key("meta"))
     assert sale.settle(dict(b=old, **VOID)).rest == LATER
 

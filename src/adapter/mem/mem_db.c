@@ -37,6 +37,8 @@ void mem_db_free(struct mem_db *db)
         panic("mem_db_free: %d ports are left", db->ports);
     while (map_next(&db->by_message, &at, &key, &value))
         free((void *)(uintptr_t)value);
+    list_for_each (l, &db->inventory)
+        mem_db_forget_holds(container_of(l, struct mem_inventory, link));
     FREE_ALL(&db->inventory, struct mem_inventory);
     FREE_ALL(&db->orders, struct mem_order);
     FREE_ALL(&db->outbox, struct mem_outbox);
@@ -206,6 +208,8 @@ void mem_db_put_item(struct mem_db *db, struct item item, int64_t total, int64_t
     if (!i) {
         i = mem_alloc(sizeof *i);
         i->item = item;
+        list_init(&i->holds);
+        i->epoch_us = db->sched->now_us;
         list_push_back(&db->inventory, &i->link);
     }
     i->total = total;

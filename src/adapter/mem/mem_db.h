@@ -10,6 +10,11 @@ struct mem_inventory {
     struct list link;
     struct item item;
     int64_t total, sold, epoch, epoch_at_ms, expires_ms;
+    int64_t seq; /* the highest of this epoch among the orders */
+    int64_t epoch_us, lost_after_us, beat_us;
+    char life[64]; /* whose attempt to rebuild it this is */
+    bool rebuilding, asked, unopened;
+    struct list holds; /* who holds a unit, by reservation id (mem_orders_rebuild.c) */
 };
 
 struct mem_order {
@@ -140,6 +145,27 @@ int mem_orders_parked(struct orders *o, const struct ctx *ctx, int64_t give_up_m
 int mem_orders_expire(struct orders *o, const struct ctx *ctx, struct item item,
                       int64_t created_before_ms, int64_t pay_within_ms,
                       struct orders_unsettled *rows, int *n);
+
+/* mem_orders_rebuild.c */
+int mem_orders_watch(struct orders *o, const struct ctx *ctx, struct orders_watched *rows, int *n);
+int mem_orders_rebuild_take(struct orders *o, const struct ctx *ctx, struct item item,
+                            int64_t from_epoch, struct str life, struct str reason,
+                            int64_t max_hold_ms, struct orders_rebuild *out);
+int mem_orders_rebuild_keep(struct orders *o, const struct ctx *ctx, struct item item,
+                            int64_t epoch, const struct orders_hold *rows, int n);
+int mem_orders_rebuild_count(struct orders *o, const struct ctx *ctx, struct item item,
+                             int64_t epoch, struct orders_held *held);
+int mem_orders_rebuild_page(struct orders *o, const struct ctx *ctx, struct item item,
+                            int64_t epoch, const struct uuid *after, struct orders_hold *rows,
+                            int *n);
+int mem_orders_rebuild_resettle(struct orders *o, const struct ctx *ctx, struct item item,
+                                int64_t epoch, int64_t *from);
+int mem_orders_rebuild_finish(struct orders *o, const struct ctx *ctx, struct item item,
+                              int64_t epoch);
+/* Rule 37: a message of an older epoch that no rebuild found, after max_hold. */
+bool mem_db_is_lost(const struct mem_db *db, const struct mem_inventory *i,
+                    const struct orders_row *row);
+void mem_db_forget_holds(struct mem_inventory *i);
 
 /* The order function (mem_orders_place.c). */
 int mem_db_place(struct mem_db *db, struct item item, struct orders_row *rows, int n);

@@ -380,6 +380,13 @@ static const struct orders_ops ops = {
     .reconcile_look = mem_orders_reconcile_look,
     .reconcile_orders = mem_orders_reconcile_orders,
     .reconcile_end = mem_orders_reconcile_end,
+    .watch = mem_orders_watch,
+    .rebuild_take = mem_orders_rebuild_take,
+    .rebuild_keep = mem_orders_rebuild_keep,
+    .rebuild_count = mem_orders_rebuild_count,
+    .rebuild_page = mem_orders_rebuild_page,
+    .rebuild_resettle = mem_orders_rebuild_resettle,
+    .rebuild_finish = mem_orders_rebuild_finish,
     .probe = op_probe,
 };
 

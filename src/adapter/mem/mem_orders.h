@@ -42,6 +42,13 @@ enum mem_orders_op {
     MEM_ORDERS_RECONCILE_LOOK,
     MEM_ORDERS_RECONCILE_ORDERS,
     MEM_ORDERS_RECONCILE_END,
+    MEM_ORDERS_WATCH,
+    MEM_ORDERS_REBUILD_TAKE,
+    MEM_ORDERS_REBUILD_KEEP,
+    MEM_ORDERS_REBUILD_COUNT,
+    MEM_ORDERS_REBUILD_PAGE,
+    MEM_ORDERS_REBUILD_RESETTLE,
+    MEM_ORDERS_REBUILD_FINISH,
     MEM_ORDERS_PROBE, /* place with n = 0 counts as this one too */
     MEM_ORDERS_OPS
 };
@@ -73,6 +80,8 @@ int mem_db_cancel(struct mem_db *db, int64_t order_id, enum verdict_reason reaso
 int mem_db_pay(struct mem_db *db, int64_t order_id); /* rc 0; 1: not active */
 void mem_db_replay(struct mem_db *db,
                    const struct uuid *message_id); /* rule 25: deletes a QUARANTINED inbox row */
+void mem_db_ask_rebuild(struct mem_db *db, struct item item); /* as an operator does */
+int64_t mem_db_epoch(struct mem_db *db, struct item item);
 int64_t mem_db_sold(struct mem_db *db, struct item item);
 int mem_db_active_orders(struct mem_db *db, struct item item);
 int mem_db_parked(struct mem_db *db);                                 /* commands that wait */

@@ -84,9 +84,13 @@ static void place_fresh(struct mem_db *db, struct mem_inventory *inv, struct ord
     const char *status = "REJECTED";
     row->give_back = false;
     row->other_order_id = 0;
-    if (!conflicts(db, inv->item, row)) {
+    if (mem_db_is_lost(db, inv, row)) {
+        reject(row, REASON_LOST_RESERVATION);
+    } else if (!conflicts(db, inv->item, row)) {
         if (inv->sold < inv->total) {
             inv->sold++;
+            if (row->version.epoch == inv->epoch && row->version.seq > inv->seq)
+                inv->seq = row->version.seq;
             mem_db_add_order(db, inv->item, row);
             row->outcome = ORDERS_CREATED;
             row->verdict = (struct verdict){VERDICT_SUCCEEDED, REASON_NONE};

@@ -18,8 +18,8 @@ static struct mem_stock *of(struct stock *s)
     return container_of(s, struct mem_stock, port);
 }
 
-static struct mem_call *start(struct stock *s, int kind, struct op *op, size_t size,
-                              int (*apply)(struct mem_call *, void *))
+struct mem_call *mem_stock_start(struct stock *s, int kind, struct op *op, size_t size,
+                                 int (*apply)(struct mem_call *, void *))
 {
     return mem_call_start(&of(s)->link, kind, op, size, of(s)->store, apply);
 }
@@ -58,7 +58,7 @@ static void op_reserve(struct stock *s, struct stock_reserve *r)
 {
     r->connection = of(s)->connection;
     r->asked_witness = r->past.witness_user && r->past.checked_connection != r->connection;
-    struct mem_call *c = start(s, MEM_STOCK_RESERVE, &r->op, sizeof *r, apply_reserve);
+    struct mem_call *c = mem_stock_start(s, MEM_STOCK_RESERVE, &r->op, sizeof *r, apply_reserve);
     c->aux = of(s)->store->stream ? open_event(r) : mem_alloc(1);
 }
 
@@ -87,7 +87,7 @@ static void start_rows(struct stock *s, int kind, struct stock_settle *r,
 {
     if (r->n < 1 || r->n > 256)
         panic("stock settle: %d rows", r->n);
-    struct mem_call *c = start(s, kind, &r->op, sizeof *r, apply);
+    struct mem_call *c = mem_stock_start(s, kind, &r->op, sizeof *r, apply);
     struct stock_settle *copy = (struct stock_settle *)c->request;
     c->aux = copy->rows = mem_alloc((size_t)r->n * sizeof *r->rows);
     memcpy(copy->rows, r->rows, (size_t)r->n * sizeof *r->rows);
@@ -117,12 +117,12 @@ static int apply_refuse(struct mem_call *c, void *request)
 
 static void op_refuse(struct stock *s, struct stock_refuse *r)
 {
-    start(s, MEM_STOCK_REFUSE, &r->op, sizeof *r, apply_refuse);
+    mem_stock_start(s, MEM_STOCK_REFUSE, &r->op, sizeof *r, apply_refuse);
 }
 
 static void op_mark(struct stock *s, struct stock_mark *r)
 {
-    start(s, MEM_STOCK_MARK, &r->op, sizeof *r, apply_mark);
+    mem_stock_start(s, MEM_STOCK_MARK, &r->op, sizeof *r, apply_mark);
 }
 
 static int apply_release(struct mem_call *c, void *request)
@@ -132,7 +132,7 @@ static int apply_release(struct mem_call *c, void *request)
 
 static void op_release(struct stock *s, struct stock_release *r)
 {
-    start(s, MEM_STOCK_RELEASE, &r->op, sizeof *r, apply_release);
+    mem_stock_start(s, MEM_STOCK_RELEASE, &r->op, sizeof *r, apply_release);
 }
 
 static int apply_claim(struct mem_call *c, void *request)
@@ -142,7 +142,7 @@ static int apply_claim(struct mem_call *c, void *request)
 
 static void op_claim(struct stock *s, struct stock_claim *r)
 {
-    start(s, MEM_STOCK_CLAIM, &r->op, sizeof *r, apply_claim);
+    mem_stock_start(s, MEM_STOCK_CLAIM, &r->op, sizeof *r, apply_claim);
 }
 
 static int apply_republished(struct mem_call *c, void *request)
@@ -152,7 +152,7 @@ static int apply_republished(struct mem_call *c, void *request)
 
 static void op_republished(struct stock *s, struct stock_republished *r)
 {
-    start(s, MEM_STOCK_REPUBLISHED, &r->op, sizeof *r, apply_republished);
+    mem_stock_start(s, MEM_STOCK_REPUBLISHED, &r->op, sizeof *r, apply_republished);
 }
 
 /* --- reads --- */
@@ -170,7 +170,7 @@ static int apply_lookup(struct mem_call *c, void *request)
 
 static void op_lookup(struct stock *s, struct stock_lookup *r)
 {
-    start(s, MEM_STOCK_LOOKUP, &r->op, sizeof *r, apply_lookup);
+    mem_stock_start(s, MEM_STOCK_LOOKUP, &r->op, sizeof *r, apply_lookup);
 }
 
 static int apply_pending(struct mem_call *c, void *request)
@@ -206,7 +206,7 @@ static void op_pending(struct stock *s, struct stock_pending *r)
 {
     if (r->max < 1 || r->max > STOCK_PENDING_MAX)
         panic("stock pending: max %d", r->max);
-    start(s, MEM_STOCK_PENDING, &r->op, sizeof *r, apply_pending);
+    mem_stock_start(s, MEM_STOCK_PENDING, &r->op, sizeof *r, apply_pending);
 }
 
 static int apply_item(struct mem_call *c, void *request)
@@ -222,7 +222,7 @@ static int apply_item(struct mem_call *c, void *request)
 
 static void op_item(struct stock *s, struct stock_item_get *r)
 {
-    start(s, MEM_STOCK_ITEM, &r->op, sizeof *r, apply_item);
+    mem_stock_start(s, MEM_STOCK_ITEM, &r->op, sizeof *r, apply_item);
 }
 
 static int apply_nothing(struct mem_call *c, void *request)
@@ -259,21 +259,8 @@ static void before_items(struct mem_call *c, void *request, void *callers)
 
 static void op_items(struct stock *s, struct stock_items *r)
 {
-    start(s, MEM_STOCK_ITEMS, &r->op, sizeof *r, apply_nothing)->before_answer = before_items;
-}
-
-static int apply_unlist(struct mem_call *c, void *request)
-{
-    const struct stock_unlist *r = request;
-    struct mem_item *it = mem_store_item(c->port, r->item);
-    if (it)
-        it->listed = false;
-    return 0;
-}
-
-static void op_unlist(struct stock *s, struct stock_unlist *r)
-{
-    start(s, MEM_STOCK_UNLIST, &r->op, sizeof *r, apply_unlist);
+    mem_stock_start(s, MEM_STOCK_ITEMS, &r->op, sizeof *r, apply_nothing)->before_answer =
+        before_items;
 }
 
 /* Pages of 1,000: the cursor is the place in the table. */
@@ -297,7 +284,8 @@ static void before_buyers(struct mem_call *c, void *request, void *callers)
 
 static void op_buyers(struct stock *s, struct stock_buyers *r)
 {
-    start(s, MEM_STOCK_BUYERS, &r->op, sizeof *r, apply_nothing)->before_answer = before_buyers;
+    mem_stock_start(s, MEM_STOCK_BUYERS, &r->op, sizeof *r, apply_nothing)->before_answer =
+        before_buyers;
 }
 
 /* --- operators' calls --- */
@@ -308,7 +296,7 @@ static int apply_warm(struct mem_call *c, void *request)
 
 static void op_warm(struct stock *s, struct stock_warm *r)
 {
-    start(s, MEM_STOCK_WARM, &r->op, sizeof *r, apply_warm);
+    mem_stock_start(s, MEM_STOCK_WARM, &r->op, sizeof *r, apply_warm);
 }
 
 static int apply_control(struct mem_call *c, void *request)
@@ -318,7 +306,7 @@ static int apply_control(struct mem_call *c, void *request)
 
 static void op_control(struct stock *s, struct stock_control *r)
 {
-    start(s, MEM_STOCK_CONTROL, &r->op, sizeof *r, apply_control);
+    mem_stock_start(s, MEM_STOCK_CONTROL, &r->op, sizeof *r, apply_control);
 }
 
 static int apply_report(struct mem_call *c, void *request)
@@ -328,7 +316,7 @@ static int apply_report(struct mem_call *c, void *request)
 
 static void op_report(struct stock *s, struct stock_report *r)
 {
-    start(s, MEM_STOCK_REPORT, &r->op, sizeof *r, apply_report);
+    mem_stock_start(s, MEM_STOCK_REPORT, &r->op, sizeof *r, apply_report);
 }
 
 static int apply_slot(struct mem_call *c, void *request)
@@ -340,12 +328,12 @@ static void op_slot_lease(struct stock *s, struct stock_slot_lease *r)
 {
     if (r->slot < 0 || r->slot >= ORDER_ID_INSTANCES)
         panic("slot lease: slot %d", r->slot);
-    start(s, MEM_STOCK_SLOT_LEASE, &r->op, sizeof *r, apply_slot);
+    mem_stock_start(s, MEM_STOCK_SLOT_LEASE, &r->op, sizeof *r, apply_slot);
 }
 
 static void op_probe(struct stock *s, struct stock_probe *r)
 {
-    start(s, MEM_STOCK_PROBE, &r->op, sizeof *r, apply_nothing);
+    mem_stock_start(s, MEM_STOCK_PROBE, &r->op, sizeof *r, apply_nothing);
 }
 
 static void op_cancel(struct stock *s, struct op *op)
@@ -366,7 +354,13 @@ static const struct stock_ops ops = {
     .pending = op_pending,
     .item = op_item,
     .items = op_items,
-    .unlist = op_unlist,
+    .unlist = mem_op_unlist,
+    .relist = mem_op_relist,
+    .reports = mem_op_reports,
+    .unreport = mem_op_unreport,
+    .rebuild_begin = mem_op_rebuild_begin,
+    .rebuild_restore = mem_op_rebuild_restore,
+    .rebuild_end = mem_op_rebuild_end,
     .buyers = op_buyers,
     .warm = op_warm,
     .control = op_control,

@@ -43,7 +43,9 @@ void mem_stock_set_state(struct stock *s, struct item item, enum stock_state sta
 
 void mem_stock_set_epoch(struct stock *s, struct item item, int64_t epoch)
 {
-    existing(s, item)->version.epoch = epoch;
+    struct mem_item *it = existing(s, item);
+    it->rebuild = epoch > it->version.epoch ? epoch : 0;
+    it->version.epoch = epoch;
 }
 
 void mem_stock_lose_item(struct stock *s, struct item item)
@@ -51,6 +53,7 @@ void mem_stock_lose_item(struct stock *s, struct item item)
     struct mem_item *it = existing(s, item);
     mem_store_empty_item(it);
     it->meta = false;
+    it->rebuild = 0;
     it->version = (struct item_version){0};
 }
 

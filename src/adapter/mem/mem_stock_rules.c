@@ -136,19 +136,24 @@ static enum stock_settled settle_row(struct mem_item *it, const struct stock_set
                                      bool *changed)
 {
     struct mem_record *rec = mem_store_record(it, row->user_id, &row->request_id);
+    if (it->rebuild)
+        return STOCK_LATER; /* rule 2: what is not there may be about to come back */
     if (!verdict_terminal(row->verdict.state))
         return STOCK_IGNORED;
     if (!rec)
         return settle_without(it, row);
     if (!uuid_eq(&rec->r.reservation_id, &row->reservation_id))
         return STOCK_IGNORED;
-    if (!it->meta || rec->r.epoch != it->version.epoch)
+    if (!it->meta)
         return STOCK_LATER;
     if (!overrules(row->verdict, rec->r.verdict)) {
         rec->pending &=
             rec->r.status != RESERVATION_ORDERED && rec->r.status != RESERVATION_RELEASED;
         return STOCK_IGNORED;
     }
+    /* Rule 36: a rebuild did not find that it holds a unit. */
+    if (rec->r.epoch != it->version.epoch)
+        rec->r.status = RESERVATION_RELEASED;
     bool was_held = rec->r.status != RESERVATION_RELEASED;
     bool ordered = was_held && row->verdict.state == VERDICT_SUCCEEDED;
     *changed |= settle_buyers(it, row, ordered);
@@ -291,9 +296,12 @@ int mem_rules_control(struct mem_store *st, struct stock_control *r)
     if (!it || !it->meta)
         return 1;
     int rc = 0;
-    if (it->state == STOCK_STATE_CLOSED && r->to != STOCK_STATE_CLOSED)
+    if (it->rebuild) { /* what it will be afterwards */
+        rc = it->after == STOCK_STATE_CLOSED && r->to != STOCK_STATE_CLOSED ? 2 : 0;
+        it->after = rc == 0 ? r->to : it->after;
+    } else if (it->state == STOCK_STATE_CLOSED && r->to != STOCK_STATE_CLOSED) {
         rc = 2;
-    else if (it->state != r->to) {
+    } else if (it->state != r->to) {
         it->state = r->to;
         it->version.seq++;
         mem_store_publish(st, it);

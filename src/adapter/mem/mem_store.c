@@ -162,6 +162,7 @@ void mem_store_info(const struct mem_store *st, const struct mem_item *it,
                                      .total = it->total,
                                      .free = it->free,
                                      .buyers = (int64_t)it->buyers.n,
+                                     .rebuilding = it->rebuild != 0,
                                      .now_ms = mem_store_now_ms(st)};
     list_for_each (l, &it->records)
         info->pending += container_of(l, struct mem_record, link)->pending;

@@ -23,6 +23,8 @@ struct mem_item {
     struct item_version version;
     enum stock_state state;
     int64_t total, free, starts_ms, ends_ms, expires_ms;
+    int64_t rebuild, step; /* the epoch of a rebuild under way, and how far it is; 0: none */
+    enum stock_state after;
     struct list records;
     struct map by_user; /* user → first struct mem_record */
     struct map buyers;  /* user → struct reservation on the heap: three ids */
@@ -80,6 +82,17 @@ void mem_stock_held(struct stock *s, struct stock_held *r);
 void mem_stock_mend(struct stock *s, struct stock_mend *r);
 void mem_stock_lower(struct stock *s, struct stock_lower *r);
 void mem_stock_set_total(struct stock *s, struct stock_set_total *r);
+/* A call of the port (mem_stock.c). */
+struct mem_call *mem_stock_start(struct stock *s, int kind, struct op *op, size_t size,
+                                 int (*apply)(struct mem_call *, void *));
+/* mem_stock_rebuild.c */
+void mem_op_unlist(struct stock *s, struct stock_unlist *r);
+void mem_op_relist(struct stock *s, struct stock_relist *r);
+void mem_op_reports(struct stock *s, struct stock_reports *r);
+void mem_op_unreport(struct stock *s, struct stock_unreport *r);
+void mem_op_rebuild_begin(struct stock *s, struct stock_rebuild_begin *r);
+void mem_op_rebuild_restore(struct stock *s, struct stock_rebuild_restore *r);
+void mem_op_rebuild_end(struct stock *s, struct stock_rebuild_end *r);
 
 /* The scripts (mem_stock_rules.c): each runs at the instant of its arrival. */
 int mem_rules_reserve(struct mem_store *st, struct stock_reserve *r, struct str open_event);

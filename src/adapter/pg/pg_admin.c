@@ -144,6 +144,21 @@ int pg_mark_opened(const char *conninfo, struct item item, char *err, size_t err
                        err, err_cap);
 }
 
+int pg_mark_paused(const char *conninfo, struct item item, bool paused, char *err, size_t err_cap)
+{
+    return change_once(
+        conninfo, item,
+        paused ? "WITH paused AS (UPDATE activities SET paused_at = clock_timestamp() "
+                 "WHERE activity_id = $1 AND sku_id = $2 AND paused_at IS NULL RETURNING 1), "
+                 "noted AS (INSERT INTO operator_actions (action, activity_id, sku_id) "
+                 "SELECT 'activity pause', $1, $2 FROM paused) SELECT count(*) FROM paused"
+               : "WITH opened AS (UPDATE activities SET paused_at = NULL "
+                 "WHERE activity_id = $1 AND sku_id = $2 AND paused_at IS NOT NULL RETURNING 1), "
+                 "noted AS (INSERT INTO operator_actions (action, activity_id, sku_id) "
+                 "SELECT 'activity open again', $1, $2 FROM opened) SELECT count(*) FROM opened",
+        err, err_cap);
+}
+
 /* --- rule 33 --- */
 
 int pg_mark_warmed(const char *conninfo, struct item item, int64_t *mark_us, char *err,

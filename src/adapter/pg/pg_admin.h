@@ -5,6 +5,7 @@
 
 #include "core/item.h"
 #include "core/uuid.h"
+#include <stdbool.h>
 #include <stddef.h>
 
 struct pg_activity {
@@ -29,6 +30,10 @@ int pg_activity_close(const char *conninfo, struct item item, char *err, size_t 
 /* Notes when the item was first opened, once: before Redis opens it. 1: no such item, or noted
  * before. */
 int pg_mark_opened(const char *conninfo, struct item item, char *err, size_t err_cap);
+
+/* Notes that the item is paused, or is not any more, before Redis does it: a rebuild goes by this.
+ * 1: no such item, or so noted before. */
+int pg_mark_paused(const char *conninfo, struct item item, bool paused, char *err, size_t err_cap);
 
 /* Rule 33: before Redis is warmed. *mark_us, a time of its own, tells this mark from any other. 1:
  * it is marked already. 2: no such item. */

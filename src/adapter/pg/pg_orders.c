@@ -33,6 +33,13 @@ static const struct orders_ops ops = {
     .reconcile_look = pg_reconcile_look,
     .reconcile_orders = pg_reconcile_orders,
     .reconcile_end = pg_reconcile_end,
+    .watch = pg_watch,
+    .rebuild_take = pg_rebuild_take,
+    .rebuild_keep = pg_rebuild_keep,
+    .rebuild_count = pg_rebuild_count,
+    .rebuild_page = pg_rebuild_page,
+    .rebuild_resettle = pg_rebuild_resettle,
+    .rebuild_finish = pg_rebuild_finish,
     .probe = pg_probe,
 };
 

@@ -92,3 +92,17 @@ int pg_reconcile_orders(struct orders *o, const struct ctx *ctx, struct item ite
                         int64_t after_user, struct orders_active *rows, int *n);
 int pg_reconcile_end(struct orders *o, const struct ctx *ctx, struct str life,
                      const struct orders_reconciled *end);
+/* pg_rebuild.c */
+int pg_watch(struct orders *o, const struct ctx *ctx, struct orders_watched *rows, int *n);
+int pg_rebuild_take(struct orders *o, const struct ctx *ctx, struct item item, int64_t from_epoch,
+                    struct str life, struct str reason, int64_t max_hold_ms,
+                    struct orders_rebuild *out);
+int pg_rebuild_keep(struct orders *o, const struct ctx *ctx, struct item item, int64_t epoch,
+                    const struct orders_hold *rows, int n);
+int pg_rebuild_count(struct orders *o, const struct ctx *ctx, struct item item, int64_t epoch,
+                     struct orders_held *held);
+int pg_rebuild_page(struct orders *o, const struct ctx *ctx, struct item item, int64_t epoch,
+                    const struct uuid *after, struct orders_hold *rows, int *n);
+int pg_rebuild_resettle(struct orders *o, const struct ctx *ctx, struct item item, int64_t epoch,
+                        int64_t *from);
+int pg_rebuild_finish(struct orders *o, const struct ctx *ctx, struct item item, int64_t epoch);

@@ -4,8 +4,7 @@
 /* --- warm: listed first, then made. Dying in between leaves an item that is listed and has no
  * meta: 503 and a rebuild, never one that sells and that no worker knows of --- */
 
-/* Scripts compare times as texts of 13 digits. */
-static int64_t thirteen_digits(int64_t ms)
+int64_t stock_thirteen_digits(int64_t ms)
 {
     const int64_t least = INT64_C(1000000000000), most = INT64_C(9999999999999);
     return ms < least ? least : ms > most ? most : ms;
@@ -21,9 +20,9 @@ static void on_encode_warm(struct redis_call *c, struct redis_writer *w)
     keys_put(w, o->item, "events");
     redis_put_i64(w, o->epoch);
     redis_put_i64(w, o->total);
-    redis_put_i64(w, thirteen_digits(o->starts_ms));
-    redis_put_i64(w, thirteen_digits(o->ends_ms));
-    redis_put_i64(w, thirteen_digits(o->expires_ms));
+    redis_put_i64(w, stock_thirteen_digits(o->starts_ms));
+    redis_put_i64(w, stock_thirteen_digits(o->ends_ms));
+    redis_put_i64(w, stock_thirteen_digits(o->expires_ms));
     redis_put(w, STR(EVENT_GROUP));
 }
 

@@ -21,6 +21,9 @@ enum stock_script {
     SCRIPT_PENDING,
     SCRIPT_PROBE,
     SCRIPT_PROGRESS,
+    SCRIPT_REBUILD_BEGIN,
+    SCRIPT_REBUILD_END,
+    SCRIPT_REBUILD_RESTORE,
     SCRIPT_RECORDS,
     SCRIPT_REFUSE,
     SCRIPT_RELEASE,
@@ -76,6 +79,8 @@ int stock_answer(struct stock_call *c, int rc, const struct redis_reply *reply, 
 void stock_ask_listed(struct stock_call *c,
                       void (*on_encode)(struct redis_call *, struct redis_writer *),
                       void (*on_reply)(struct redis_call *, int, const struct redis_reply *));
+/* Scripts compare times as texts of 13 digits. */
+int64_t stock_thirteen_digits(int64_t ms);
 void stock_put_listed(struct redis_writer *w, struct item item);
 
 /* --- the operations --- */
@@ -92,6 +97,12 @@ void stock_pending(struct stock *, struct stock_pending *);
 void stock_item_get(struct stock *, struct stock_item_get *);
 void stock_items(struct stock *, struct stock_items *);
 void stock_unlist(struct stock *, struct stock_unlist *);
+void stock_relist(struct stock *, struct stock_relist *);
+void stock_reports(struct stock *, struct stock_reports *);
+void stock_unreport(struct stock *, struct stock_unreport *);
+void stock_rebuild_begin(struct stock *, struct stock_rebuild_begin *);
+void stock_rebuild_restore(struct stock *, struct stock_rebuild_restore *);
+void stock_rebuild_end(struct stock *, struct stock_rebuild_end *);
 void stock_buyers(struct stock *, struct stock_buyers *);
 void stock_warm(struct stock *, struct stock_warm *);
 void stock_control(struct stock *, struct stock_control *);

@@ -183,12 +183,15 @@ static int parse_state(struct str s, enum stock_state *out)
 int stock_take_item(struct stock_item_info *i, struct line *a)
 {
     struct str *s = &a->rest;
+    int64_t rebuilding;
     i->version = a->version;
     i->now_ms = a->time_us / 1000;
     if (parse_state(line_word(s), &i->state) || line_i64(s, &i->starts_ms) ||
         line_i64(s, &i->ends_ms) || line_i64(s, &i->expires_ms) || line_i64(s, &i->total) ||
-        line_i64(s, &i->free) || line_i64(s, &i->buyers) || line_i64(s, &i->pending))
+        line_i64(s, &i->free) || line_i64(s, &i->buyers) || line_i64(s, &i->pending) ||
+        line_i64(s, &rebuilding))
         return ERR_INTERNAL;
+    i->rebuilding = rebuilding != 0;
     return 0;
 }
 

@@ -6,9 +6,10 @@
 #include <stdlib.h>
 
 extern const char lua_claim[], lua_control[], lua_held[], lua_inspect[], lua_item[], lua_listed[],
-    lua_lower[], lua_mark[], lua_mend[], lua_pending[], lua_probe[], lua_progress[], lua_records[],
-    lua_refuse[], lua_release[], lua_republished[], lua_reserve[], lua_settle[], lua_slot[],
-    lua_total[], lua_warm[];
+    lua_lower[], lua_mark[], lua_mend[], lua_pending[], lua_probe[], lua_progress[],
+    lua_rebuild_begin[], lua_rebuild_end[], lua_rebuild_restore[], lua_records[], lua_refuse[],
+    lua_release[], lua_republished[], lua_reserve[], lua_settle[], lua_slot[], lua_total[],
+    lua_warm[];
 
 static void init_scripts(struct redis_script *s)
 {
@@ -25,6 +26,9 @@ static void init_scripts(struct redis_script *s)
         [SCRIPT_PENDING] = {"pending", lua_pending},
         [SCRIPT_PROBE] = {"probe", lua_probe},
         [SCRIPT_PROGRESS] = {"progress", lua_progress},
+        [SCRIPT_REBUILD_BEGIN] = {"rebuild_begin", lua_rebuild_begin},
+        [SCRIPT_REBUILD_END] = {"rebuild_end", lua_rebuild_end},
+        [SCRIPT_REBUILD_RESTORE] = {"rebuild_restore", lua_rebuild_restore},
         [SCRIPT_RECORDS] = {"records", lua_records},
         [SCRIPT_REFUSE] = {"refuse", lua_refuse},
         [SCRIPT_RELEASE] = {"release", lua_release},
@@ -142,6 +146,12 @@ static const struct stock_ops ops = {
     .item = stock_item_get,
     .items = stock_items,
     .unlist = stock_unlist,
+    .relist = stock_relist,
+    .reports = stock_reports,
+    .unreport = stock_unreport,
+    .rebuild_begin = stock_rebuild_begin,
+    .rebuild_restore = stock_rebuild_restore,
+    .rebuild_end = stock_rebuild_end,
     .buyers = stock_buyers,
     .warm = stock_warm,
     .control = stock_control,

@@ -229,6 +229,12 @@ static int run_control(struct ctl *c, const struct ctl_command *self, int argc, 
         return CTL_FAILED;
     }
     rc = to == STOCK_STATE_OPEN ? note_opening(c, what, a.item) : CTL_OK;
+    if (rc == CTL_OK && to != STOCK_STATE_CLOSED &&
+        pg_mark_paused(c->settings.pg.conninfo, a.item, to == STOCK_STATE_PAUSED, err,
+                       sizeof(err)) < 0) {
+        ctl_complain("%s: nothing was changed in Redis: %s", what, err);
+        return CTL_FAILED;
+    }
     if (rc == CTL_OK)
         rc = control(c, what, a.item, to);
     bool absent = rc == CTL_UNKNOWN;
@@ -237,8 +243,8 @@ static int run_control(struct ctl *c, const struct ctl_command *self, int argc, 
                      (long long)a.item.sku_id,
                      !have.warmed_us   ? "stock warm puts it there"
                      : !have.opened_ms ? "stock warm goes on to put it there"
-                                       : "it was warmed and opened, so Redis lost it: it needs a "
-                                         "rebuild");
+                                       : "it was warmed and opened, so Redis lost it: a worker "
+                                         "rebuilds it");
         return CTL_FAILED;
     }
     if (rc == CTL_FAILED)

@@ -110,6 +110,7 @@ static struct worker_config config_of(const struct settings *s)
         .retain_idle_us = s->retention.idle_us,
         .retain_batch = s->retention.enabled ? (int)s->retention.batch : 0,
         .items_refresh_us = s->worker.items_refresh_us,
+        .rebuild_drain_us = s->worker.rebuild_drain_us,
         .max_items = (int)s->worker.max_items,
     };
     fit_lease_margin(&c, s);

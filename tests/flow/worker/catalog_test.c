@@ -104,7 +104,7 @@ static void test_only_the_expired_leave(void **state)
     world_deinit(&x);
 }
 
-/* Rule 34: the list is lost and the streams are there. */
+/* Rule 34: the list is lost and the streams are there; it is restored as soon as the store lets. */
 static void test_a_lost_catalogue_stops_nobody(void **state)
 {
     struct world x;
@@ -113,6 +113,7 @@ static void test_a_lost_catalogue_stops_nobody(void **state)
     world_start(&x);
     world_run(&x, 1 * S);
     for (int life = 0; life < 2; life++) { /* while it runs; and from the start */
+        mem_faults_add(mem_stock_faults(x.stock), MEM_STOCK_RELIST, 0, MEM_FAULT_NOT_DONE, 0);
         mem_stock_unlist_all(x.stock);
         world_run(&x, 2 * S);
         assert_int_equal(metric_value(x.w->metrics.items), 2);
@@ -121,6 +122,10 @@ static void test_a_lost_catalogue_stops_nobody(void **state)
         world_reserve(&x, ITEM, 1 + life);
         world_run(&x, 1 * S);
         assert_string_equal(world_state(&x, ITEM, 1 + life), "SUCCEEDED");
+        mem_faults_clear(mem_stock_faults(x.stock), MEM_STOCK_RELIST);
+        world_run(&x, 3 * S);
+        assert_int_equal(metric_value(x.w->metrics.items_unlisted), 0);
+        assert_null(catalog_complaint(x.w));
         world_stop(&x);
         if (life == 0)
             world_start(&x);

@@ -348,6 +348,7 @@ void world_init_on(struct world *x, int64_t units, struct mem_broker_config queu
         .reconcile_mend = true,
         .results_interval_us = 200 * MS,
         .items_refresh_us = 500 * MS,
+        .rebuild_drain_us = 5 * S,
         .max_items = 64,
     };
 }
