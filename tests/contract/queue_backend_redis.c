@@ -2,8 +2,13 @@
 
 #include "adapter/redis_stream/redis_stream.h"
 #include "base/panic.h"
+#include "support/private_topology.h"
 #include <stdio.h>
 #include <stdlib.h>
+
+#ifndef REDIS_TOPOLOGY
+#define REDIS_TOPOLOGY TOPOLOGY_ALONE
+#endif
 
 const int64_t backend_lease_us = 400000;
 const bool backend_virtual = false;
@@ -28,18 +33,12 @@ static void on_limit(struct timer *t)
     loop_stop(loop);
 }
 
-static void stop_redis(void)
-{
-    private_redis_stop(&backend_redis);
-}
-
 void backend_start(void)
 {
     /* What the disk does is not this suite's subject. */
     static const char *const more[] = {"--appendonly", "no", NULL};
     if (!backend_redis.pid) {
-        private_redis_start(&backend_redis, more);
-        atexit(stop_redis);
+        private_topology_start(&backend_redis, REDIS_TOPOLOGY, more);
     }
     loop = loop_new();
     limit.on_fire = on_limit;

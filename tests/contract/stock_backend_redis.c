@@ -1,20 +1,19 @@
 #include "adapter/redis_stock/redis_stock.h"
 #include "base/panic.h"
 #include "stock_backend.h"
-#include "support/private_redis.h"
+#include "support/private_topology.h"
 #include <stdio.h>
 #include <stdlib.h>
+
+#ifndef REDIS_TOPOLOGY
+#define REDIS_TOPOLOGY TOPOLOGY_ALONE
+#endif
 
 static struct private_redis redis;
 static struct loop *loop;
 static struct stock *stock;
 static struct timer limit;
 static int64_t next_sku;
-
-static void stop_redis(void)
-{
-    private_redis_stop(&redis);
-}
 
 static void on_limit(struct timer *t)
 {
@@ -27,8 +26,7 @@ void backend_start(bool streams)
     static const char *const more[] = {"--appendonly", "no", NULL};
     char err[128] = "";
     if (!redis.pid) {
-        private_redis_start(&redis, more);
-        atexit(stop_redis);
+        private_topology_start(&redis, REDIS_TOPOLOGY, more);
     }
     struct redis_stock_config c = {.redis = {.url = redis.url,
                                              .dial_us = 500000,
@@ -43,6 +41,9 @@ void backend_start(bool streams)
     stock = redis_stock_new(loop, &c, err, sizeof err);
     if (!stock)
         panic("redis_stock_new: %s", err);
+    /* More than one server takes more than one dial. */
+    for (int i = 0; i < 1000 && !redis_stock_ready(stock); i++)
+        backend_run(&(bool){false}, 10000);
 }
 
 void backend_stop(void)

@@ -130,8 +130,25 @@ void private_redis_stop(struct private_redis *r)
         give_up(command);
 }
 
+/* "MOVED slot host:port": once more there, by a connection for this command alone. */
+static redisReply *follow(const char *moved, const char *format, va_list ap)
+{
+    char host[64];
+    int port;
+    if (sscanf(moved, "MOVED %*d %63[^:]:%d", host, &port) != 2)
+        give_up(moved);
+    redisContext *c = redisConnect(host, port);
+    redisReply *reply = c ? redisvCommand(c, format, ap) : NULL;
+    if (!reply)
+        give_up(format);
+    redisFree(c);
+    return reply;
+}
+
 static redisReply *command(struct private_redis *r, const char *format, va_list ap)
 {
+    va_list again;
+    va_copy(again, ap);
     if (!r->client) {
         r->client = redisConnectUnix(r->socket);
         if (r->client && r->password[0])
@@ -140,6 +157,12 @@ static redisReply *command(struct private_redis *r, const char *format, va_list 
     redisReply *reply = r->client ? redisvCommand(r->client, format, ap) : NULL;
     if (!reply)
         give_up(format);
+    if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "MOVED ", 6) == 0) {
+        redisReply *elsewhere = follow(reply->str, format, again);
+        freeReplyObject(reply);
+        reply = elsewhere;
+    }
+    va_end(again);
     return reply;
 }
 
