@@ -370,13 +370,21 @@ static bool option(const char *word)
     } known[] = {{"endpoints", &config.endpoints},   {"namesrv", &config.namesrv},
                  {"topic", &config.topic},           {"group", &config.group},
                  {"dead_group", &config.dead_group}, {"ca_file", &config.ca_file}};
+    const struct {
+        const char *name;
+        int *number;
+    } numbers[] = {{"broker_pid", &broker_pid},
+                   {"max_sends", &config.max_sends},
+                   {"send_batch", &config.send_batch}};
     const char *value = strchr(word, '=');
     if (!value)
         return false;
     size_t n = (size_t)(value++ - word);
-    if (n == 10 && memcmp(word, "broker_pid", n) == 0) {
-        broker_pid = atoi(value);
-        return true;
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        if (strlen(numbers[i].name) == n && memcmp(word, numbers[i].name, n) == 0) {
+            *numbers[i].number = atoi(value);
+            return true;
+        }
     }
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         if (strlen(known[i].name) == n && memcmp(word, known[i].name, n) == 0) {

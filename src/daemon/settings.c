@@ -136,7 +136,8 @@ const struct conf_option settings_table[] = {
     {"rocketmq.poll", CONF_DURATION, AT(rocketmq.poll_us), "5s", 1 * S, 20 * S, .help = "one long poll; a proxy may make its own minimum of less: 5s, by default"},
     {"rocketmq.request_timeout", CONF_DURATION, AT(rocketmq.request_us), "3s", 10 * MS, 60 * S, .help = "one request, where no shorter budget applies"},
     {"rocketmq.send_timeout", CONF_DURATION, AT(rocketmq.send_us), "1s", 10 * MS, 60 * S, .help = "whole budget of what a buyer waits for in part only: a hold's answer, and with api.publish_refused recover the publish"},
-    {"rocketmq.max_sends", CONF_INT, AT(rocketmq.max_sends), "256", 1, 4096, .help = "publishes on the wire to one proxy at most, per loop; above they wait within their budget"},
+    {"rocketmq.max_sends", CONF_INT, AT(rocketmq.max_sends), "4", 1, 4096, .help = "publishing requests on the wire to one proxy at most, per loop; what is published meanwhile waits within its budget, and goes together"},
+    {"rocketmq.send_batch", CONF_INT, AT(rocketmq.send_batch), "32", 1, 1024, .help = "messages in one of them at most; the broker stores all of them or none. 1: each in a request of its own"},
     {"rocketmq.route_refresh", CONF_DURATION, AT(rocketmq.refresh_us), "30s", 1 * S, 10 * MIN, .help = "how often the brokers are asked for"},
     {"rocketmq.heartbeat", CONF_DURATION, AT(rocketmq.heartbeat_us), "10s", 1 * S, 60 * S, .help = "how often a proxy hears from us; after 120s without, it forgets us"},
 

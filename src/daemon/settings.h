@@ -92,7 +92,7 @@ struct settings {
         setting_text topic, group, dead_group, results_topic;
         setting_text access_key, secret_key_file, ca_file;
         bool tls;
-        int64_t lease_us, poll_us, request_us, send_us, max_sends;
+        int64_t lease_us, poll_us, request_us, send_us, max_sends, send_batch;
         int64_t refresh_us, heartbeat_us;
     } rocketmq;
 

@@ -92,6 +92,8 @@ static int check(const struct rocketmq_config *c, char *err, size_t err_cap)
         wrong = "access_key or secret_key (both or none; no blank, comma or slash)";
     else if (c->max_sends < 1 || c->max_sends > 4096)
         wrong = "max_sends";
+    else if (c->send_batch < 1 || c->send_batch > 1024)
+        wrong = "send_batch";
     else if (c->consume && (c->max_in_hand < 1 || c->max_in_hand > 65536))
         wrong = "max_in_hand";
     else if (c->lease_us < 1000000 || c->poll_us < 100000 || c->request_us < 10000 ||
@@ -135,7 +137,9 @@ int rmq_config_init(struct rocketmq *mq, const struct rocketmq_config *c, char *
             *times[i].v = times[i].value;
     }
     if (mq->c.max_sends == 0)
-        mq->c.max_sends = 256;
+        mq->c.max_sends = 4;
+    if (mq->c.send_batch == 0)
+        mq->c.send_batch = 32;
     mq->signer.access_key = mq->c.access_key;
     mq->signer.secret_key = mq->c.secret_key;
     if (gethostname(mq->hostname, sizeof mq->hostname - 1) != 0 || !mq->hostname[0])

@@ -15,8 +15,7 @@ struct rmq_event_text {
 int rmq_message_of_event(const struct event *e, const char *topic, struct rmq_event_text *text,
                          struct rmq_message *m);
 
-/* The request for exactly one message: with two, a proxy stores both and answers for one. Its parts
- * are on the caller's stack. */
+/* The request for one message. Its parts are on the caller's stack. */
 struct rmq_send_request {
     Rmq__SendMessageRequest request;
     Rmq__Message message, *messages[1];

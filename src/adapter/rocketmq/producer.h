@@ -1,10 +1,12 @@
-/* Publishing: one SendMessage per message, at most two attempts within the deadline, the second at
- * another proxy if there is one; at most config.max_sends on the wire per proxy, the rest waits
- * within its deadline.
+/* Publishing: at most two attempts within the deadline, the second at another proxy if there is
+ * one. At most config.max_sends requests on the wire per proxy; what is published meanwhile waits
+ * within its deadline, and goes together, config.send_batch messages in a request at most (send.h).
+ * Nothing waits for company: what finds a place goes at the end of its turn.
  *
  *   start ─► waiting ─► on the wire ─► accepted: on_done(0)
  *               ▲            ├─ refused for good: on_done(its error)
- *               └─ pause ◄───┴─ throttled, unavailable, unknown: once more, the same bytes
+ *               └─ pause ◄───┴─ throttled, unavailable, unknown, or refused among others: once
+ * more, alone, with the same message id
  *
  * The result is refused only if every attempt was refused; one unknown makes the whole unknown
  * (rule 14): ERR_UNCERTAIN. */
@@ -44,9 +46,10 @@ struct rmq_publish {
     const struct event *event;         /* this, or … */
     const struct rmq_message *message; /* … these bytes again (rule 22) */
     /* internal */
-    struct list link, waiting;
+    struct list link;
+    struct list place; /* among those who wait, or those of a send */
     struct timer timer;
-    struct rmq_send *send; /* its bytes, from the first attempt on */
+    struct rmq_send *send; /* on the wire: what it is in */
     struct rocketmq *mq;
     int64_t started_us;
     int state, attempts, rc;

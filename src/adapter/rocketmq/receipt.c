@@ -2,15 +2,23 @@
 
 #include <string.h>
 
-void rmq_receipt_read(const Rmq__SendMessageResponse *r, const char *message_id,
+void rmq_receipt_read(const Rmq__SendMessageResponse *r, const char *message_id, int sent,
                       struct rmq_receipt *out)
 {
-    *out = (struct rmq_receipt){.entries = r->n_entries};
-    if (r->n_entries != 1)
-        return;
-    const Rmq__SendResultEntry *e = r->entries[0];
-    out->code = e->status ? e->status->code : 0;
-    out->same_id = e->message_id && strcmp(e->message_id, message_id) == 0;
+    *out = (struct rmq_receipt){.entries = r->n_entries, .sent = sent};
+    for (size_t i = 0; i < r->n_entries; i++) {
+        const Rmq__SendResultEntry *e = r->entries[i];
+        int code = e->status ? e->status->code : 0;
+        out->code = i == 0 || code == out->code ? code : -1;
+        out->same_id |= i == 0 && e->message_id && strcmp(e->message_id, message_id) == 0;
+    }
+}
+
+/* A proxy answers for several with one entry, since the broker stored all or none; one for each
+ * would say the same. */
+static bool entries_fit(const struct rmq_receipt *r)
+{
+    return r->entries == 1 || r->entries == (size_t)r->sent;
 }
 
 int rmq_receipt_judge(const struct rmq_answer *a, const struct rmq_receipt *r, bool *odd)
@@ -18,8 +26,9 @@ int rmq_receipt_judge(const struct rmq_answer *a, const struct rmq_receipt *r, b
     *odd = false;
     if (a->transport || !a->code)
         return a->rc;
-    bool fits = a->class == RMQ_OK ? r->entries == 1 && r->same_id && r->code == a->code
-                                   : r->entries == 0 || (r->entries == 1 && r->code == a->code);
+    bool fits = (entries_fit(r) && r->code == a->code) || (r->entries == 0 && a->class != RMQ_OK);
+    if (a->class == RMQ_OK && r->sent == 1)
+        fits = fits && r->same_id;
     if (fits)
         return a->class == RMQ_OK ? 0 : a->rc ? a->rc : ERR_UNCERTAIN;
     *odd = true;

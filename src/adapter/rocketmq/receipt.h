@@ -6,10 +6,12 @@
 /* Of a SendMessageResponse. */
 struct rmq_receipt {
     size_t entries;
-    int code;     /* of the only entry's status */
+    int code;     /* of the entries' statuses; -1: they differ */
     bool same_id; /* it names the message that was sent */
+    int sent;     /* messages it is for */
 };
-void rmq_receipt_read(const Rmq__SendMessageResponse *r, const char *message_id,
+/* message_id: of the first of them. A receipt for several names an id of the proxy's making. */
+void rmq_receipt_read(const Rmq__SendMessageResponse *r, const char *message_id, int sent,
                       struct rmq_receipt *out);
 /* One attempt's result. 0: accepted. An error other than the unknown ones: certainly refused. A
  * receipt that does not fit the answer is an error that loses nothing: ERR_UNCERTAIN and *odd. */

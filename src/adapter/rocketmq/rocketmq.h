@@ -24,7 +24,8 @@ struct rocketmq_config {
     const char *ca_file;
     bool consume;
     int max_in_hand;          /* messages in memory at most: the caller's slots */
-    int max_sends;            /* SendMessage on the wire per proxy at most: 256 */
+    int max_sends;            /* SendMessage on the wire per proxy at most: 4 */
+    int send_batch;           /* messages in one at most: 32 */
     int64_t lease_us;         /* invisible time: 15 s */
     int64_t poll_us;          /* long poll: 5 s */
     int64_t request_us;       /* any other request: 3 s */

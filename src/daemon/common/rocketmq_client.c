@@ -18,6 +18,7 @@ int rocketmq_client_config(const struct settings *s, struct rocketmq_config *out
                                     .ca_file = s->rocketmq.ca_file,
                                     .max_in_hand = 1,
                                     .max_sends = (int)s->rocketmq.max_sends,
+                                    .send_batch = (int)s->rocketmq.send_batch,
                                     .lease_us = s->rocketmq.lease_us,
                                     .poll_us = s->rocketmq.poll_us,
                                     .request_us = s->rocketmq.request_us,

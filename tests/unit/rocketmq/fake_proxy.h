@@ -82,6 +82,7 @@ struct fake_proxy {
     bool (*on_call)(struct fake_call *c, struct str request);
     /* seen */
     int accepted, calls[RMQ_METHODS], sends_at_once, most_sends;
+    int last_together; /* messages of the last send */
     struct fake_message stored[FAKE_STORED];
     int n_stored;
     char clients[FAKE_CLIENTS][96]; /* whose settings are known */

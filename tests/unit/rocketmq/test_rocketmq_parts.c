@@ -291,18 +291,27 @@ static void receipts(void **state)
         int rc;
         bool odd;
     } expected[] = {
-        {20000, {1, 20000, true}, 0, false},
-        {20000, {0, 0, false}, ERR_UNCERTAIN, true},
-        {20000, {2, 0, false}, ERR_UNCERTAIN, true},
-        {20000, {1, 20000, false}, ERR_UNCERTAIN, true},
-        {20000, {1, 50401, true}, ERR_UNCERTAIN, true},
-        {30000, {1, 20000, true}, ERR_UNCERTAIN, true},
-        {30000, {0, 0, false}, ERR_UNCERTAIN, false},
-        {40014, {0, 0, false}, ERR_UNAVAIL, false},
-        {40014, {1, 40014, false}, ERR_UNAVAIL, false},
-        {40014, {1, 20000, true}, ERR_UNCERTAIN, true}, /* stored, whatever the frame says */
-        {42900, {0, 0, false}, ERR_UNAVAIL, false},
-        {50001, {0, 0, false}, ERR_UNCERTAIN, false},
+        {20000, {1, 20000, true, 1}, 0, false},
+        {20000, {0, 0, false, 1}, ERR_UNCERTAIN, true},
+        {20000, {2, 0, false, 1}, ERR_UNCERTAIN, true},
+        {20000, {1, 20000, false, 1}, ERR_UNCERTAIN, true},
+        {20000, {1, 50401, true, 1}, ERR_UNCERTAIN, true},
+        {30000, {1, 20000, true, 1}, ERR_UNCERTAIN, true},
+        {30000, {0, 0, false, 1}, ERR_UNCERTAIN, false},
+        {40014, {0, 0, false, 1}, ERR_UNAVAIL, false},
+        {40014, {1, 40014, false, 1}, ERR_UNAVAIL, false},
+        {40014, {1, 20000, true, 1}, ERR_UNCERTAIN, true}, /* stored, whatever the frame says */
+        {42900, {0, 0, false, 1}, ERR_UNAVAIL, false},
+        {50001, {0, 0, false, 1}, ERR_UNCERTAIN, false},
+        /* of three messages: one receipt, or three that agree */
+        {20000, {1, 20000, false, 3}, 0, false},
+        {20000, {3, 20000, true, 3}, 0, false},
+        {20000, {2, 20000, true, 3}, ERR_UNCERTAIN, true},
+        {20000, {0, 0, false, 3}, ERR_UNCERTAIN, true},
+        {20000, {1, 50401, false, 3}, ERR_UNCERTAIN, true},
+        {20000, {3, -1, true, 3}, ERR_UNCERTAIN, true},
+        {30000, {3, -1, true, 3}, ERR_UNCERTAIN, true},
+        {42900, {0, 0, false, 3}, ERR_UNAVAIL, false},
     };
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
         struct rmq_answer a = {.method = RMQ_SEND, .code = expected[i].code, .text = ""};

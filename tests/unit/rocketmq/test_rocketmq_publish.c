@@ -264,6 +264,13 @@ static void nobody_there(void **state)
 static void few_sends(struct rocketmq_config *c)
 {
     c->max_sends = 3;
+    c->send_batch = 1;
+}
+
+static void many_sends(struct rocketmq_config *c)
+{
+    c->max_sends = 50;
+    c->send_batch = 1;
 }
 
 /* At most max_sends on the wire; the rest waits, in order, within its deadline. */
@@ -275,6 +282,7 @@ static void bounded(void **state)
     fake_fault(&w->a, RMQ_SEND, FAULT_SILENT, 0, 3);
     for (int i = 0; i < 10; i++)
         test_publish(w->l, q, &t[i], i, i < 3 || i == 9 ? 5 * SECONDS : 150 * MS);
+    UNTIL(w->l, w->a.calls[RMQ_SEND] == 3);
     assert_int_equal(test_metric("seckill_mq_publish_waiting", NULL), 7);
     for (int i = 3; i < 9; i++) {
         UNTIL(w->l, t[i].ends);
@@ -302,8 +310,11 @@ static void too_many_wait(void **state)
     struct queue *q = test_queue_ready(w->l, w->a.target, few_sends);
     int refused = 0;
     fake_fault(&w->a, RMQ_SEND, FAULT_SILENT, 0, 3);
-    for (int i = 0; i < N; i++)
+    for (int i = 0; i < N; i++) {
         test_publish(w->l, q, &t[i], i, 20 * SECONDS);
+        if (i == 2)
+            UNTIL(w->l, w->a.calls[RMQ_SEND] == 3);
+    }
     UNTIL(w->l, t[N - 1].ends);
     for (int i = 0; i < N; i++)
         refused += t[i].ends && t[i].rc == ERR_OVERLOAD;
@@ -323,6 +334,7 @@ static void cancel_what_waits(void **state)
     fake_fault(&w->a, RMQ_SEND, FAULT_SILENT, 0, 3);
     for (int i = 0; i < 5; i++)
         test_publish(w->l, q, &t[i], i, 5 * SECONDS);
+    UNTIL(w->l, w->a.calls[RMQ_SEND] == 3);
     q->ops->cancel(q, &t[4].p.op);
     assert_int_equal(t[4].ends, 0);
     UNTIL(w->l, t[4].ends);
@@ -339,7 +351,7 @@ static void cancel_what_waits(void **state)
 static void goaway(void **state)
 {
     struct world *w = *state;
-    struct queue *q = test_queue_ready(w->l, w->a.target, NULL);
+    struct queue *q = test_queue_ready(w->l, w->a.target, many_sends);
     struct test_publish t[50];
     for (int i = 0; i < 50; i++)
         test_publish(w->l, q, &t[i], i, 5 * SECONDS);
@@ -394,7 +406,7 @@ static void raw_again(void **state)
 static void free_under_way(void **state)
 {
     struct world *w = *state;
-    struct queue *q = test_queue_ready(w->l, w->a.target, NULL);
+    struct queue *q = test_queue_ready(w->l, w->a.target, few_sends);
     struct test_publish t[3];
     fake_fault(&w->a, RMQ_SEND, FAULT_SILENT, 0, 3);
     for (int i = 0; i < 3; i++)
