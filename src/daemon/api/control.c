@@ -10,9 +10,15 @@ static struct control *of_life(struct lifecycle *l)
 
 /* --- phases --- */
 
+/* Ids only go upwards: after the clock was set back there are none until it has caught up. */
+static bool is_clock_behind(const struct control *c)
+{
+    return order_id_highest_ms(&c->api->ids) > loop_wall_us(c->loop) / 1000 + ORDER_ID_MAX_AHEAD_MS;
+}
+
 static bool has_ids(const struct control *c)
 {
-    return order_id_held(&c->api->ids, loop_now_us(c->loop));
+    return order_id_held(&c->api->ids, loop_now_us(c->loop)) && !is_clock_behind(c);
 }
 
 static bool is_started(struct lifecycle *l)
@@ -57,8 +63,12 @@ static void on_ids_task(struct loop_task *t)
 {
     struct control *c = container_of(t, struct control, ids_task);
     bool ok = has_ids(c);
-    admin_check_done(&c->ids_check, ok ? 0 : ERR_UNAVAIL,
-                     ok ? NULL : "no instance number is held: no order ids");
+    const char *why = ok ? NULL
+                      : is_clock_behind(c)
+                          ? "the clock went back behind the last order id: no order ids until it "
+                            "has caught up, or this process is started again"
+                          : "no instance number is held: no order ids";
+    admin_check_done(&c->ids_check, ok ? 0 : ERR_UNAVAIL, why);
 }
 
 static void start_ids_check(struct admin_check *check)

@@ -7,6 +7,7 @@ import uuid
 import client
 from sale import SHORT, System, await_ready, listening, settle_and_audit, through, wait_for
 from services import Server
+from system import FULL
 
 
 def publish_result(program, result):
@@ -82,6 +83,24 @@ def test_the_reply_of_a_send_is_lost(mq, faults):
         assert s.state(item, 7, key).json["state"] == "SUCCEEDED"
         settle_and_audit(item, 1)
         assert s.worker.metric("seckill_recover_republished_total") == 0
+
+
+def test_half_of_all_replies_to_sends_are_lost(mq, faults):
+    """The matrix's row: each is stored, and unknown here; no unit is given back for it, and none becomes two orders."""
+    s = System({**SHORT, "rocketmq.send_timeout": "400ms"}, queue=mq)
+    link, = through(faults, mq, s.api)
+    with s:
+        lost = 0
+        while lost < (2_000 if FULL else 200):
+            item = s.item(stock=200)
+            with link.drop_reply("http2", "SendMessage", count=0, percent=50) as toxic:
+                s.storm(item, 240, "--rate", 200)
+                item.await_settled(60)
+                dropped = toxic.stats["dropped"]
+            assert dropped > 0
+            lost += dropped
+            settle_and_audit(item, 200)
+        print(f"{lost} replies lost")
 
 
 def test_a_worker_sleeps_longer_than_its_lease(mq):
