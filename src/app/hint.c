@@ -13,6 +13,8 @@ void hints_init(struct hints *h)
                                 "requests refused by the sold-out hint, without Redis", NULL);
     h->probes = metric_counter("seckill_hint_probes_total",
                                "requests let through to renew a sold-out hint", NULL);
+    h->ended = metric_counter("seckill_hint_ended_total",
+                              "sold-out hints that news ended: something changed", NULL);
     h->untracked = metric_counter("seckill_hint_untracked_total",
                                   "answers of items for which there was no room for a hint", NULL);
 }
@@ -106,8 +108,12 @@ void hints_saw(struct hints *h, struct item item, struct item_version v, bool so
 void hints_heard(struct hints *h, struct item item, struct item_version v)
 {
     struct hints_item *it = find(h, item);
-    if (it)
-        hint_saw(&it->hint, v, false, 0);
+    if (!it)
+        return;
+    bool held = it->hint.set != NULL;
+    hint_saw(&it->hint, v, false, 0);
+    if (held && !it->hint.set)
+        metric_add(h->ended, 1);
 }
 
 bool hints_install(struct hints *h, struct hint_set *set, int64_t now_us)

@@ -29,7 +29,7 @@ struct hints {
     struct hint_index index;
     struct hints_item items[HINT_ITEMS_MAX];
     int64_t swept_us;
-    struct metric *refused, *probes, *untracked;
+    struct metric *refused, *probes, *ended, *untracked;
 };
 
 void hints_init(struct hints *h);   /* keeps on_sold_out */

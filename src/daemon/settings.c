@@ -160,7 +160,7 @@ const struct conf_option settings_table[] = {
     {"reconcile.rate", CONF_INT, AT(reconcile.rate), "2000", 10, 1000000, .help = "reservations compared per second at most, by one worker"},
     {"reconcile.mend", CONF_BOOL, AT(reconcile.mend), "true", .help = "puts right what is safe: only ever lowers Redis's free stock; false: tells it only, until seckillctl reconcile run"},
 
-    {"results.enabled", CONF_BOOL, AT(results.enabled), "true", .help = "publish what became of every reservation, for other systems: rocketmq.results_topic, or a stream per item in Redis"},
+    {"results.enabled", CONF_BOOL, AT(results.enabled), "false", .help = "publish what became of every reservation, for other systems: rocketmq.results_topic, or a stream per item in Redis"},
     {"results.interval", CONF_DURATION, AT(results.interval_us), "200ms", 10 * MS, 60 * S, .help = "how often settled outcomes are looked for"},
     {"results.batch", CONF_INT, AT(results.batch), "512", 1, 1024, .help = "outcomes of one look"},
     {"results.stream_max", CONF_INT, AT(results.stream_max), "100000", 100, 100000000, .help = "redis_stream: entries of an item's stream, about; above, the oldest go, read or not"},

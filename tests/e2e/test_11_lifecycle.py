@@ -54,53 +54,90 @@ def test_bought_and_paid():
         assert item.orders() == 1 and item.books()["free"] == 2
 
 
+class Instances:
+    """Two seckill-apis whose hints refuse everybody: what ends a hint, and who hears of it."""
+
+    def __init__(self, s, item):
+        self.s, self.item = s, item
+        self.both = [s.api, s.program("api").start()]
+        self.seen = {}
+
+    def ask(self, program, user):
+        return self.s.buy(self.item, user, api=program)
+
+    def await_hints(self, user):
+        """Until each refuses a stranger without Redis. From then on nobody asks them anything: a hint that nobody probes is
+        renewed by nothing, and ended by nothing but news."""
+        def hinted(program):
+            before = program.metric("seckill_hint_refused_total")
+            assert self.ask(program, user).code == "SOLD_OUT"
+            return program.metric("seckill_hint_refused_total") > before
+        for program in self.both:
+            wait_for("the hint", lambda p=program: hinted(p))
+        self.seen = {p: (p.metric("seckill_hint_ended_total"), p.metric("seckill_hint_probes_total")) for p in self.both}
+
+    def await_news(self):
+        for program in self.both:
+            wait_for("the news of the unit", lambda p=program: p.metric("seckill_hint_ended_total") > self.seen[p][0])
+
+    def probed(self, program):
+        """Let through by the backstop."""
+        return program.metric("seckill_hint_probes_total") > self.seen[program][1]
+
+
+# One loop an instance: its hint is the one that is looked at.
+ONE_LOOP = {"api.loops": "1"}
+
+
 def test_a_cancelled_unit_is_bought_again_on_every_instance():
-    """Rules 4, 5, 7; failures.md 1. Stock 10, a hundred buyers at once, one cancels: one more sale, within 100 ms on each
-    instance, whose hints had refused everybody."""
-    with System(record=True) as s:
-        other = s.program("api")
-        other.start()
+    """Rules 4, 5, 7, 10; failures.md 1. Stock 10, a hundred buyers at once, one cancels: one more sale, on either instance, whose
+    hints had refused everybody: the news of it end them, no probe."""
+    with System(ONE_LOOP, record=True) as s:
         item = s.item(stock=10)
+        instances = Instances(s, item)
+        first, other = instances.both
         keys = {user: str(uuid.uuid4()) for user in range(1, 101)}
         answers = s.crowd(item, keys)
         winners = [u for u, a in zip(keys, answers) if a.status == 202]
         losers = [u for u in keys if u not in winners]
         assert len(winners) == 10 and all(a.status in (202, 409) for a in answers)
         item.await_settled()
-
-        def hinted(program, user):
-            before = program.metric("seckill_hint_refused_total")
-            assert s.buy(item, user, api=program).code == "SOLD_OUT"
-            return program.metric("seckill_hint_refused_total") > before
-
-        for program in (s.api, other):
-            wait_for("the hint", lambda p=program: hinted(p, losers[0]))
-        gone = winners[0]
-        assert s.cancel(item, gone, keys[gone], other).status == 202
-        wait_for("the unit", lambda: item.books()["free"] == 1)
-        heard = time.monotonic()
-        # the other instance first, and the first one for somebody else: exactly one of them gets it
-        tries = []
-        for program, user in ((other, losers[1]), (s.api, losers[2])):
-            tries.append(s.buy(item, user, api=program))
-        took = time.monotonic() - heard
-        assert [a.status for a in tries] == [202, 409], tries
-        print(f"bought again {took * 1000:.0f} ms after the unit was free")
-        item.await_settled()
-        assert item.orders() == 10 and item.books()["free"] == 0
-        assert s.state(item, gone, keys[gone]).json["reason"] == "CANCELLED"
-        # and the one who got it gives it back, on the instance that sold nothing since
-        winner_key = tries[0].json["request_id"]
-        assert s.cancel(item, losers[1], winner_key).status == 202
-        await_state(s, item, losers[1], winner_key, "CANCELLED")
-
-        def buys(program, user):
-            return s.buy(item, user, api=program).status == 202
-        wait_for("a sale on the first instance", lambda: buys(s.api, losers[3]), timeout=1)
-        item.await_settled()
-        assert item.orders() == 10
+        holder, key = winners[0], keys[winners[0]]
+        for here, there in ((other, first), (first, other)):
+            instances.await_hints(losers.pop())
+            # by the instance that will not sell it
+            assert s.cancel(item, holder, key, there).status == 202
+            instances.await_news()
+            buyer = losers.pop()
+            got, refused = instances.ask(here, buyer), instances.ask(there, losers.pop())
+            assert (got.status, refused.code) == (202, "SOLD_OUT"), (got, refused)
+            assert not instances.probed(here) and not instances.probed(there)
+            item.await_settled()
+            assert item.orders() == 10 and item.books()["free"] == 0
+            assert s.state(item, holder, key).json["reason"] == "CANCELLED"
+            holder, key = buyer, got.json["request_id"]
         item.audit()
         assert other.terminate() == 0
+
+
+def test_a_closed_unit_is_bought_again_on_every_instance():
+    """Rules 4, 7, 31: as above, when it was not paid in time."""
+    with System({**ONE_LOOP, "order.unpaid": "8s"}, record=True) as s:
+        item = s.item(stock=2)
+        instances = Instances(s, item)
+        for user in (1, 2):
+            bought(s, item, user)
+        instances.await_hints(3)
+        instances.await_news()
+        item.await_settled()
+        wait_for("both to be closed", lambda: item.books()["free"] == 2)
+        for user, program in enumerate(instances.both, 4):
+            assert instances.ask(program, user).status == 202
+            assert not instances.probed(program)
+        item.await_settled()
+        assert item.orders() == 2
+        item.audit()
+        assert instances.both[1].terminate() == 0
 
 
 def test_the_canceller_buys_again():

@@ -11,7 +11,7 @@ from services import SOURCE, wait_for
 from system import System
 
 KILLED = 128 + 9
-SOON = {"results.interval": "20ms", "worker.recover_after": "1s", "worker.recover_interval": "200ms", "queue.lease": "2s"}
+SOON = {"results.enabled": "true", "results.interval": "20ms", "worker.recover_after": "1s", "worker.recover_interval": "200ms", "queue.lease": "2s"}
 
 
 def told(s, item):

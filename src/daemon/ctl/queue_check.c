@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/rng.h"
 #include "core/event.h"
+#include "daemon/common/result_topic.h"
 #include "daemon/ctl/ctl_queue.h"
 #include <stdio.h>
 
@@ -50,6 +51,8 @@ static int say(const struct ctl *c, const struct check_args *a, struct str topic
     out_str(&o, "kind", stores ? STR("redis_stream") : STR("rocketmq"));
     if (!stores)
         out_str(&o, "topic", topic);
+    if (!stores && !published && c->settings.results.enabled)
+        out_str(&o, "results_topic", str_of(c->settings.rocketmq.results_topic));
     out_str(&o, "state", published ? STR("published") : STR("usable"));
     if (published)
         out_uuid(&o, "message_id", published);
@@ -90,6 +93,28 @@ static int publish(struct ctl *c, const struct check_args *a, const char *topic,
     return unknown ? CTL_UNKNOWN : CTL_FAILED;
 }
 
+/* What is to be published there comes from order-worker, and is no probe: a route is all that is
+ * asked for. */
+static bool results_usable(struct ctl *c, int64_t wait_us)
+{
+    char err[512];
+    struct result_topic topic = {0};
+    if (result_topic_init(&topic, c->loop, &c->settings, err, sizeof err) < 0) {
+        ctl_complain("queue check: %s", err);
+        return false;
+    }
+    int64_t give_up_us = clock_mono_us() + wait_us;
+    while (!result_topic_ready(&topic) && clock_mono_us() < give_up_us)
+        ctl_sleep(c, 2000);
+    bool ready = result_topic_ready(&topic);
+    const char *why = result_topic_complaint(&topic);
+    if (!ready)
+        ctl_complain("queue check: results cannot be published: %s",
+                     why ? why : "no answer in time");
+    result_topic_deinit(&topic);
+    return ready;
+}
+
 static int run(struct ctl *c, const struct ctl_command *self, int argc, char **argv)
 {
     struct check_args a = {.wait_us = WAIT_US};
@@ -116,6 +141,8 @@ static int run(struct ctl *c, const struct ctl_command *self, int argc, char **a
         return CTL_FAILED;
     if (a.topic.len)
         return publish(c, &a, s.rocketmq.topic, began_us);
+    if (!results_usable(c, a.wait_us))
+        return CTL_FAILED;
     return say(c, &a, str_of(s.rocketmq.topic), NULL, clock_mono_us() - began_us);
 }
 
@@ -126,7 +153,9 @@ const struct ctl_command queue_check_command = {
     .n_options = sizeof(options) / sizeof(options[0]),
     .words = "",
     .help = "whether events can be published\n"
-            "RocketMQ: a route to the topic is known; with --topic, one event is published there. "
+            "RocketMQ: a route to the topic is known, and to that of the results if they are "
+            "enabled; with "
+            "--topic, one event is published there. "
             "Redis Streams: a script runs. 3: the outcome is not known.\n",
     .run = run,
 };
