@@ -78,7 +78,7 @@ static void test_rule_10_only_the_newest_is_installed(void **state)
     assert_int_equal(hints_decide(&hints, one, 9, T0 + MS), HINT_REFUSE);
     assert_int_equal(hints_decide(&hints, one, 5, T0 + MS), HINT_ASK); /* a member asks */
     uint64_t ended = metric_value(hints.ended);
-    hints_heard(&hints, one, at(8));                                   /* PUBLISH ends it at once */
+    hints_heard(&hints, one, at(8)); /* PUBLISH ends it at once */
     assert_int_equal(metric_value(hints.ended) - ended, 1);
     assert_int_equal(hints_decide(&hints, one, 9, T0 + MS), HINT_ASK);
     assert_false(hints_install(&hints, set_of(one, 7, 5), T0 + MS)); /* PUBLISH was newer */
