@@ -1,7 +1,6 @@
 """Issue 3, number 1: one key is one unit, one buyer is one order, and nobody's clicking costs another's unit."""
 import uuid
 
-from client import all_at_once
 from system import System
 
 
@@ -14,7 +13,7 @@ def test_a_thousand_at_once_with_one_key():
     with System(record=True) as system:
         item = system.item(stock=10)
         key = str(uuid.uuid4())
-        answers = all_at_once(system.api.ports["api"], [system.order_request(item, 7, key)] * 1000, limit=1000)
+        answers = system.crowd(item, [(7, key)] * 1000)
         assert {a.status for a in answers} == {202}
         assert len({ids(a) for a in answers}) == 1
         assert sum("idempotent-replayed" not in a.headers for a in answers) == 1
@@ -34,7 +33,7 @@ def test_a_thousand_keys_of_one_user():
     with System(record=True) as system:
         item = system.item(stock=10)
         keys = [str(uuid.uuid4()) for _ in range(1000)]
-        answers = all_at_once(system.api.ports["api"], [system.order_request(item, 7, k) for k in keys], limit=500)
+        answers = system.crowd(item, [(7, key) for key in keys], limit=500)
         won = [a for a in answers if a.status == 202]
         assert len(won) == 1
         others = [a for a in answers if a is not won[0]]
@@ -47,11 +46,8 @@ def test_a_thousand_keys_of_one_user():
 def test_ten_units_one_who_clicks_fifty_times_and_nine_others():
     with System(record=True) as system:
         item = system.item(stock=10)
-        token = system.token(1)
-        clicks = [system.order_request(item, 1, token=token) for _ in range(50)]
-        others = [system.order_request(item, user) for user in range(2, 11)]
-        requests = clicks[:30] + others + clicks[30:]
-        answers = all_at_once(system.api.ports["api"], requests)
+        users = [1] * 30 + list(range(2, 11)) + [1] * 20
+        answers = system.crowd(item, [(user, str(uuid.uuid4())) for user in users])
         assert [a.status for a in answers[30:39]] == [202] * 9
         assert sum(a.status == 202 for a in answers[:30] + answers[39:]) == 1
         item.await_settled()

@@ -3,7 +3,6 @@ import collections
 import random
 import uuid
 
-from client import all_at_once
 from system import System
 
 
@@ -48,7 +47,7 @@ def test_twice_the_stock_in_the_queue():
         item = s.item(stock=10)
         s.redis_client.set(item.key("stock"), 20, keepttl=True)
         keys = {user: str(uuid.uuid4()) for user in range(1, 21)}
-        answers = all_at_once(s.api.ports["api"], [s.order_request(item, u, k) for u, k in keys.items()])
+        answers = s.crowd(item, keys)
         assert [a.status for a in answers] == [202] * 20
         item.await_settled()
         assert verdicts(s) == {("COMPLETED", ""): 10, ("REJECTED", "PG_STOCK_EXHAUSTED"): 10}

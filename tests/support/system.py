@@ -564,14 +564,17 @@ class System:
             if self.history:
                 self.history.answered(item, user, key, answer)
 
-    def crowd(self, item, keys, api=None):
-        """All at once, each with their key: {user: key}. Their answers (or client.Closed), in the same order."""
+    def crowd(self, item, keys, api=None, limit=1000):
+        """All at once: {user: key}, or pairs of them. Their answers (or client.Closed), in the same order."""
+        pairs = list(keys.items() if isinstance(keys, dict) else keys)
+        tokens = {user: self.token(user) for user, _ in pairs}
         if self.history:
-            for user, key in keys.items():
+            for user, key in pairs:
                 self.history.invoked(item, user, key)
-        answers = client.all_at_once((api or self.api).ports["api"], [self._order_request(item, u, k) for u, k in keys.items()])
+        answers = client.all_at_once((api or self.api).ports["api"],
+                                     [self._order_request(item, u, k, tokens[u]) for u, k in pairs], limit)
         if self.history:
-            for (user, key), answer in zip(keys.items(), answers):
+            for (user, key), answer in zip(pairs, answers):
                 self.history.answered(item, user, key, answer)
         return answers
 

@@ -109,9 +109,38 @@ static void refuses_what_is_no_history(void **state)
     audit_model_deinit(&a.model);
 }
 
+#define STATE(t, since, more)                                                                      \
+    "{\"t\":" #t ",\"type\":\"state\",\"user\":7,\"key\":\"" KEY                                   \
+    "\",\"activity\":1,\"sku\":2,\"since\":" #since more "}\n"
+#define TOLD(state) ",\"status\":200,\"state\":\"" state "\",\"reason\":\"\""
+
+/* Files may be joined in any order: the first that was heard, the last that was asked for. */
+static void keeps_what_was_told(void **state)
+{
+    (void)state;
+    assert_int_equal(read_text(INVOKE OK_("1") STATE(90, 80, TOLD("SUCCEEDED")) STATE(
+                         40, 30, TOLD("QUEUED")) STATE(70, 60, TOLD("SUCCEEDED"))
+                                   STATE(50, 45, TOLD("QUEUED")) STATE(99, 98, ",\"status\":404")),
+                     0);
+    assert_int_equal(a.model.n_told, 1);
+    assert_int_equal(only()->told, 0);
+    const struct audit_told *t = &a.model.told[0];
+    assert_int_equal(t->first_us[1], 40);
+    assert_int_equal(t->last_asked[1], 45);
+    assert_int_equal(t->first_us[3], 70);
+    assert_int_equal(t->last_asked[3], 80);
+    assert_int_equal(t->first_us[4], 0);
+    assert_int_equal(t->missing_asked, 98);
+    assert_int_equal(t->states, 1u << VERDICT_QUEUED | 1u << VERDICT_SUCCEEDED);
+    assert_int_equal(a.counts.told, 4);
+    assert_int_equal(a.statuses[202], 1);
+    assert_int_equal(a.counts.unheard, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(keeps_what_was_told),
         cmocka_unit_test(takes_acceptances),
         cmocka_unit_test(finds_two_acceptances),
         cmocka_unit_test(finds_refusals_after_acceptance),
