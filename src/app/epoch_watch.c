@@ -6,19 +6,6 @@
 
 enum { IDLE, READ, REPORTS, LOOK, RELIST, REBUILD, STATES };
 
-static const char *const names[EPOCH_FINDINGS] = {
-    [EPOCH_GOOD] = "good",
-    [EPOCH_UNKNOWN] = "unknown",
-    [EPOCH_LOST] = "lost",
-    [EPOCH_BEHIND] = "behind",
-    [EPOCH_INTERRUPTED] = "interrupted",
-    [EPOCH_ROLLED_BACK] = "rolled back",
-    [EPOCH_REPORTED] = "reported",
-    [EPOCH_ASKED] = "asked",
-    [EPOCH_UNFINISHED] = "unfinished",
-    [EPOCH_AHEAD] = "ahead",
-};
-
 static struct worker *worker_of(struct flow *f)
 {
     return container_of(f, struct worker, epoch_watch.flow);
@@ -140,27 +127,6 @@ static void note_reports(struct epoch_watch *e)
 
 /* --- what Redis has --- */
 
-static enum epoch_finding judge(const struct epoch_watch_item *it, int rc,
-                                const struct stock_item_info *info)
-{
-    const struct orders_watched *pg = &it->pg;
-    if (rc < 0)
-        return EPOCH_UNKNOWN;
-    if (rc == 1)
-        return pg->opened || pg->unfinished || pg->asked ? EPOCH_LOST : EPOCH_GOOD;
-    if (info->version.epoch != pg->version.epoch)
-        return info->version.epoch < pg->version.epoch ? EPOCH_BEHIND : EPOCH_AHEAD;
-    if (info->rebuilding)
-        return EPOCH_INTERRUPTED;
-    if (info->version.seq < pg->version.seq || item_version_cmp(info->version, it->seen) < 0)
-        return EPOCH_ROLLED_BACK;
-    if (pg->asked)
-        return EPOCH_ASKED;
-    if (it->reported && pg->epoch_age_ms >= EPOCH_WATCH_REPORT_REST_MS)
-        return EPOCH_REPORTED;
-    return pg->unfinished ? EPOCH_UNFINISHED : EPOCH_GOOD;
-}
-
 static void on_item(struct op *op, int rc);
 
 static void ask(struct worker *w, struct epoch_watch_ask *a)
@@ -181,7 +147,7 @@ static void on_item(struct op *op, int rc)
     struct worker *w = a->w;
     struct epoch_watch *e = &w->epoch_watch;
     struct epoch_watch_item *it = &e->items[a->at];
-    it->finding = judge(it, rc, &a->op.info);
+    it->finding = epoch_judge(&it->pg, it->seen, it->reported, rc, &a->op.info);
     if (rc == 0 && a->op.info.version.epoch == it->pg.version.epoch &&
         item_version_cmp(a->op.info.version, it->seen) > 0)
         it->seen = a->op.info.version;
@@ -291,7 +257,8 @@ static enum flow_result step_rebuild(struct flow *f)
     if (it->finding == EPOCH_UNFINISHED)
         rebuild_note_finished(w, it->pg.item, it->pg.version.epoch, on_rebuilt);
     else
-        rebuild_start(w, it->pg.item, it->pg.version.epoch, names[it->finding], on_rebuilt);
+        rebuild_start(w, it->pg.item, it->pg.version.epoch, epoch_finding_name(it->finding),
+                      on_rebuilt);
     return FLOW_WAIT;
 }
 

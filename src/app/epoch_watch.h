@@ -7,7 +7,8 @@
  * PostgreSQL is read first: whatever it knows Redis had known before, so that a lower (epoch, seq)
  * is a loss and never a race. What is compared is meta's seq, never an event's. What the APIs and
  * query-api saw comes as reports (`sec:suspect`); they know of reservations that PostgreSQL never
- * heard of, so a report is believed, but not more often than once in REPORT_REST for an item.
+ * heard of, so a report is believed, but not more often than once in EPOCH_REPORT_REST_MS for an
+ * item.
  *
  * Redis at a higher epoch than PostgreSQL: then PostgreSQL has lost something, and no rebuild can
  * bring that back; it is told and left alone. So is an item that was never opened: nothing of it
@@ -15,25 +16,11 @@
  * side by side; the compare-and-set of the epoch decides. At most worker.max_items. Loop thread. */
 #pragma once
 
+#include "app/epoch_judge.h"
 #include "app/rebuild.h"
 
 #define EPOCH_WATCH_US 1000000
 #define EPOCH_WATCH_UNDER_WAY 32
-#define EPOCH_WATCH_REPORT_REST_MS 30000
-
-enum epoch_finding {
-    EPOCH_GOOD,
-    EPOCH_UNKNOWN,     /* Redis did not answer */
-    EPOCH_LOST,        /* no meta, or no stock */
-    EPOCH_BEHIND,      /* at an older epoch */
-    EPOCH_INTERRUPTED, /* a rebuild's, that did not come to its end */
-    EPOCH_ROLLED_BACK, /* at a lower seq than PostgreSQL knows, or this process saw */
-    EPOCH_REPORTED,    /* by an API or query-api */
-    EPOCH_ASKED,       /* by an operator */
-    EPOCH_UNFINISHED,  /* only PostgreSQL does not know that it came to its end */
-    EPOCH_AHEAD,       /* at a newer epoch than PostgreSQL */
-    EPOCH_FINDINGS
-};
 
 struct epoch_watch_item {
     struct orders_watched pg;

@@ -272,6 +272,61 @@ int client_report(struct item item)
     RUN(report, &r);
 }
 
+int client_reports(struct item *items, int *n)
+{
+    static struct stock_reports r;
+    r = (struct stock_reports){.op = begin()};
+    backend_stock()->ops->reports(backend_stock(), &r);
+    int rc = end();
+    *n = r.n;
+    memcpy(items, r.items, (size_t)r.n * sizeof items[0]);
+    return rc;
+}
+
+int client_unreport(struct item item)
+{
+    struct stock_unreport r = {.item = item};
+    RUN(unreport, &r);
+}
+
+int client_relist(const struct item *items, int n)
+{
+    struct stock_relist r = {.items = items, .n = n};
+    RUN(relist, &r);
+}
+
+int client_rebuild_begin(struct item item, int64_t epoch, int64_t total, enum stock_state after,
+                         bool *was_there)
+{
+    int64_t now = client_store_ms();
+    struct stock_rebuild_begin r = {.op = begin(),
+                                    .item = item,
+                                    .epoch = epoch,
+                                    .total = total,
+                                    .starts_ms = now - 1000,
+                                    .ends_ms = now + DAY_MS,
+                                    .expires_ms = now + 2 * DAY_MS,
+                                    .after = after};
+    backend_stock()->ops->rebuild_begin(backend_stock(), &r);
+    int rc = end();
+    *was_there = r.was_there;
+    return rc;
+}
+
+int client_rebuild_restore(struct item item, int64_t epoch, int64_t step,
+                           const struct stock_hold *rows, int n)
+{
+    struct stock_rebuild_restore r = {
+        .item = item, .epoch = epoch, .step = step, .rows = rows, .n = n};
+    RUN(rebuild_restore, &r);
+}
+
+int client_rebuild_end(struct item item, int64_t epoch, int64_t step, int64_t free)
+{
+    struct stock_rebuild_end r = {.item = item, .epoch = epoch, .step = step, .free = free};
+    RUN(rebuild_end, &r);
+}
+
 int client_buyers(struct item item, int64_t *users, int max)
 {
     static int64_t page[2048];

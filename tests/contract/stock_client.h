@@ -53,6 +53,14 @@ int client_item(struct item item, struct stock_item_get *g);
 int client_items(struct item *items, int max, int *n); /* all pages, each once */
 int client_unlist(struct item item);
 int client_report(struct item item);
+int client_reports(struct item *items, int *n); /* at most STOCK_REPORTS_MAX */
+int client_unreport(struct item item);
+int client_relist(const struct item *items, int n);
+int client_rebuild_begin(struct item item, int64_t epoch, int64_t total, enum stock_state after,
+                         bool *was_there);
+int client_rebuild_restore(struct item item, int64_t epoch, int64_t step,
+                           const struct stock_hold *rows, int n);
+int client_rebuild_end(struct item item, int64_t epoch, int64_t step, int64_t free);
 int client_buyers(struct item item, int64_t *users, int max); /* all pages; how many, or an error */
 int client_slot(int slot, const char *nonce, int64_t highest_ms, int64_t ttl_ms, int64_t *floor_ms);
 int client_probe(void);

@@ -204,6 +204,7 @@ def test_answers_are_as_documented(system):
     s.cancel((409, "REQUEST_CLOSED"), f"/v1/activities/{closed.activity}/skus/{closed.sku}/requests/{lost}/cancel")
     redis.delete(closed.key(f"reservation:7:{lost}"))
     half = system.item(stock=1)
+    system.worker.signal(19)  # it would rebuild the item
     meta = redis.dump(half.key("meta"))
     redis.delete(half.key("meta"))
     s.buy((503, "DEPENDENCY_UNAVAILABLE"), half)
@@ -220,6 +221,7 @@ def test_answers_are_as_documented(system):
     redis.set(half.key("stock"), stock)
     redis.pexpireat(half.key("stock"), int(redis.hget(half.key("meta"), "expires_ms")))
     redis.pexpireat(half.key("meta"), int(redis.hget(half.key("meta"), "expires_ms")))
+    system.worker.signal(18)
 
     # the look-ups
     order_id = s.get(REQUEST, (200, ""), f"{path}/requests/{key}").json["order_id"]

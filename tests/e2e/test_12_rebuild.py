@@ -1,4 +1,5 @@
 """Issue 5, epoch and rebuild: Redis flushed, restarted empty, rolled back; the worker killed at each step. Rules 2, 7, 33–37."""
+import json
 import shutil
 import uuid
 
@@ -274,3 +275,31 @@ def test_two_workers_rebuild_once():
         done = 'seckill_rebuild_total{outcome="done"}'
         assert s.worker.metric(done) + other.metric(done) == 4
         assert other.terminate() == 0
+
+
+def test_an_operator_asks():
+    """rebuild plan tells, rebuild run does it and is recorded; without --yes nothing happens. A harmless rebuild changes no
+    figure."""
+    with System(SHORT) as s:
+        item = s.item(stock=5)
+        bought = buy_all(s, item, [1, 2])
+        item.await_settled()
+
+        def plan(*what):
+            return json.loads(s.ctl("rebuild", *(what or ("plan",)), *item.flags, "--json").stdout)
+        told = plan()
+        assert (told["finding"], told["epoch"], told["redis_epoch"], told["orders"], told["waiting"]) == ("good", 1, 1, 2, 0)
+        assert plan("run")["outcome"] == "PLANNED" and s.sql("SELECT action FROM operator_actions WHERE action = 'rebuild run'") == []
+        before = item.books()
+        told = plan("run", "--yes")
+        assert (told["outcome"], told["epoch"], told["redis_epoch"], told["last_reason"]) == ("DONE", 2, 2, "asked"), told
+        assert (told["last_orders"], told["last_live"]) == (2, 0)
+        assert s.sql("SELECT outcome FROM operator_actions WHERE action = 'rebuild run'") == [("DONE",)]
+        item.await_settled()
+        assert {**item.books(), "seq": 0} == {**before, "seq": 0}
+        holds(s, item, bought)
+        s.worker.signal(19)
+        s.redis_client.delete(item.key("meta"))
+        assert plan()["finding"] == "lost"
+        s.worker.signal(18)
+        rebuilt(item, 2)

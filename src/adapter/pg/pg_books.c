@@ -91,3 +91,43 @@ int pg_reconcile_show(const char *conninfo, struct item item, struct pg_finding 
     }
     return 0;
 }
+
+/* --- the rebuild --- */
+
+int pg_rebuild_ask(const char *conninfo, struct item item, char *err, size_t err_cap)
+{
+    PG_ADMIN a;
+    begin(&a, conninfo, item);
+    PG_RESULT r = NULL;
+    int rc = pg_admin_query(
+        &a, PG_WRITES,
+        "WITH asked AS (UPDATE seckill_inventory SET rebuild_asked_at = clock_timestamp() WHERE "
+        "activity_id = $1 AND sku_id = $2 RETURNING 1) SELECT count(*) FROM asked",
+        "q", &r, err, err_cap);
+    if (rc)
+        return rc;
+    return pg_i64(r, 0, 0) == 1 ? 0 : 1;
+}
+
+int pg_rebuild_last(const char *conninfo, struct item item, struct pg_rebuild *out, char *err,
+                    size_t err_cap)
+{
+    PG_ADMIN a;
+    begin(&a, conninfo, item);
+    PG_RESULT r = NULL;
+    int rc = pg_admin_query(
+        &a, PG_READS,
+        "SELECT epoch, " PG_MS("started_at") ", " PG_MS(
+            "finished_at") ", ordered::bigint, live::bigint, reason FROM rebuilds WHERE "
+                           "activity_id = $1 AND sku_id = $2 ORDER BY epoch DESC LIMIT 1",
+        "qqqqqt", &r, err, err_cap);
+    if (rc)
+        return rc;
+    *out = (struct pg_rebuild){0};
+    if (PQntuples(r) == 0)
+        return 1;
+    *out = (struct pg_rebuild){pg_i64(r, 0, 0), pg_i64(r, 0, 1), pg_i64(r, 0, 2),
+                               pg_i64(r, 0, 3), pg_i64(r, 0, 4), ""};
+    str_copy(out->reason, sizeof(out->reason), pg_str(r, 0, 5));
+    return 0;
+}

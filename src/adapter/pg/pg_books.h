@@ -1,6 +1,6 @@
-/* The books of an item as operators change and read them: its total, and what reconciliation found
- * (seckillctl). Blocking, a connection per call, 10 s at most. rc 0, > 0 as told, or < 0 as in
- * err.h with a message in err. */
+/* The books of an item as operators change and read them: its total, what reconciliation found, and
+ * its rebuilds (seckillctl). Blocking, a connection per call, 10 s at most. rc 0, > 0 as told, or <
+ * 0 as in err.h with a message in err. */
 #pragma once
 
 #include "core/item.h"
@@ -26,3 +26,14 @@ struct pg_finding {
 /* *n in: capacity, out: how many; 0: it was never looked at. */
 int pg_reconcile_show(const char *conninfo, struct item item, struct pg_finding *rows, int *n,
                       char *err, size_t err_cap);
+
+/* A worker rebuilds the item in Redis at its next look. 1: no such item. */
+int pg_rebuild_ask(const char *conninfo, struct item item, char *err, size_t err_cap);
+struct pg_rebuild {
+    int64_t epoch, started_ms, finished_ms; /* 0: it did not come to its end (yet) */
+    int64_t ordered, live;                  /* what it counted */
+    char reason[25];
+};
+/* The last attempt. 1: there was none. */
+int pg_rebuild_last(const char *conninfo, struct item item, struct pg_rebuild *out, char *err,
+                    size_t err_cap);

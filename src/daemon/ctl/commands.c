@@ -7,7 +7,8 @@ extern const struct ctl_command migrate_command, activity_create_command, activi
     dead_letters_list_command, dead_letters_show_command, dead_letters_replay_command,
     queue_show_command, queue_check_command, pay_command, order_show_command, actions_list_command,
     order_cancel_command, reservation_show_command, reservation_release_command,
-    stock_set_total_command, reconcile_run_command, reconcile_show_command;
+    stock_set_total_command, reconcile_run_command, reconcile_show_command, rebuild_plan_command,
+    rebuild_run_command;
 
 const struct ctl_command *const ctl_commands[] = {
     &migrate_command,
@@ -29,6 +30,8 @@ const struct ctl_command *const ctl_commands[] = {
     &reservation_release_command,
     &reconcile_run_command,
     &reconcile_show_command,
+    &rebuild_plan_command,
+    &rebuild_run_command,
     &audit_command,
     &queue_show_command,
     &queue_check_command,

@@ -33,7 +33,7 @@ def api(system):
 
 COMMANDS = ["migrate", "activity create", "activity list", "activity show", "activity open", "activity pause",
             "activity close", "stock warm", "stock show", "token", "storm", "audit", "queue show", "queue check", "dead-letters list",
-            "dead-letters show", "dead-letters replay", "stock set-total", "reconcile run", "reconcile show"]
+            "dead-letters show", "dead-letters replay", "stock set-total", "reconcile run", "reconcile show", "rebuild plan", "rebuild run"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
