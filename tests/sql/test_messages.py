@@ -71,8 +71,11 @@ def test_a_replayed_message_can_be_quarantined_again(sale):
     sale.item(5)
     m = sale.message()
     sale.quarantine(m)
+    generation = "SELECT generation, attempts FROM consumer_attempt_log WHERE message_id = %s"
     letter = sale.scalar("SELECT dead_letter_id FROM dead_letters WHERE message_id = %s", m.message)
     sale.c.execute("SELECT * FROM seckill_replay(%s)", (letter,))
+    # put away without a failure of its own: its second life all the same
+    assert sale.c.execute(generation, (m.message,)).fetchone() == (2, 0)
     assert sale.quarantine(m) is True
     assert sale.scalar("SELECT count(*) FROM dead_letters WHERE message_id = %s", m.message) == 2
 
