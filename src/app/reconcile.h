@@ -28,7 +28,7 @@
 #include "base/flow.h"
 #include "base/sched.h"
 
-#define RECONCILE_ROWS 128
+#define RECONCILE_ROWS 64
 #define RECONCILE_MENDS 64        /* in one round; the others' turn is the next */
 #define RECONCILE_LEASE_MS 15000  /* renewed while a round goes on */
 #define RECONCILE_TICK_US 1000000 /* between looks for what an operator asks */
