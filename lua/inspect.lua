@@ -1,6 +1,6 @@
 -- Whether an item's keys are what they must be; one that is not sells nothing from this moment on. Rule 40; README.md.
 -- KEYS 1 meta  2 stock  3 buyers  4 pending   ARGV 1 item
--- 0 sound: as item.lua   1 there is none, or half of one   2 broken: the first key that is not right, and 1 if it was paused now
+-- 0 sound: as item.lua   1 there is none, or half of one, or it is being rebuilt   2 broken: the first key that is not right, and 1 if it was paused now
 -- Looking and pausing are one step, so that a sound item is never paused for what it was a moment ago.
 local call = redis.call
 local time = call('TIME')
@@ -29,7 +29,7 @@ if not broken and types[2] ~= 'none' and not (stock and stock:find('^%-?%d+$')) 
 if not broken and types[3] ~= 'none' and types[3] ~= 'hash' then broken = 'buyers' end
 if not broken and types[4] ~= 'none' and types[4] ~= 'zset' then broken = 'pending' end
 if not broken then
-  if not stock then return answer(1, meta[1], meta[2], '') end
+  if not stock or meta[8] then return answer(1, meta[1], meta[2], '') end
   return answer(0, meta[1], meta[2], table.concat({ meta[3], meta[4], meta[5], meta[6], meta[7], stock,
     call('HLEN', KEYS[3]), call('ZCARD', KEYS[4]), meta[8] and 1 or 0 }, ' '))
 end

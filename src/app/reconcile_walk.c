@@ -179,6 +179,8 @@ enum flow_result reconcile_step_look(struct flow *f)
     struct reconcile *r = &w->reconcile;
     if (r->job.rc < 0)
         return reconcile_failed(w, "held", r->job.rc);
+    if (r->op.held.version.epoch != r->books.epoch)
+        return reconcile_give_up(w); /* a rebuild has begun */
     if (r->walk == WALK_BUYERS) {
         for (int i = 0; i < r->n; i++)
             r->looks[i] = (struct orders_look){.message_id = r->held[i].record.message_id,

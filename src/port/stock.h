@@ -282,7 +282,8 @@ struct stock_probe {
 /* --- Reconciliation (rule 40) --- */
 
 /* inspect: as item, and whether its keys are what they must be. rc 0 sound; 1 it is not there, or
- * half of it; 2 broken: it is not OPEN from now on, alone --- */
+ * half of it, or it is being rebuilt (as for all below); 2 broken: it is not OPEN from now on,
+ * alone --- */
 struct stock_inspect {
     struct op op;
     struct item item;

@@ -119,15 +119,13 @@ def test_a_broken_item_is_paused_alone():
         seller = threading.Thread(target=sell)
         seller.start()
         free = s.redis_client.get(item.key("stock"))
-        s.redis_client.delete(item.key("stock"))
-        s.redis_client.rpush(item.key("stock"), "broken")
+        s.redis_client.pipeline().delete(item.key("stock")).rpush(item.key("stock"), "broken").execute()  # never without it
         finding = await_finding(s, item, "BROKEN")
         assert finding["key"] == "stock"
         assert s.redis_client.hget(item.key("meta"), "state") == b"PAUSED"
         assert s.redis_client.hget(neighbour.key("meta"), "state") == b"OPEN"
         expires = int(s.redis_client.hget(item.key("meta"), "expires_ms"))
-        s.redis_client.delete(item.key("stock"))
-        s.redis_client.set(item.key("stock"), free, pxat=expires)
+        s.redis_client.pipeline().set(item.key("stock"), free, pxat=expires).execute()
         assert s.buy(item, 77).code == "PAUSED"
         await_clean(s, item)
         s.ctl("activity", "open", *item.flags)

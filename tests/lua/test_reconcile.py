@@ -225,3 +225,16 @@ def test_total_of_nothing(sale):
     sold(sale)
     with pytest.raises(Exception, match="whole number"):
         sale.total(5, "x")
+
+
+# --- a rebuild under way ---
+
+def test_what_is_being_rebuilt_is_left_alone(sale):
+    """Rule 35: its books are half written; the rebuild decides on them."""
+    a, _ = sold(sale)
+    sale.r.hset(sale.key("meta"), "rebuild", "1")
+    sale.r.hdel(sale.key("buyers"), "1")
+    sale.r.incr(sale.key("stock"))
+    before = sale.everything()
+    assert [x.code for x in (sale.inspect(), sale.mend(a), sale.lower(5, 4), sale.total(5, 9))] == [1, 1, 1, 1]
+    assert sale.everything() == before

@@ -10,11 +10,16 @@ static struct mem_call *start(struct stock *s, int kind, struct op *op, size_t s
     return mem_call_start(mem_stock_link(s), kind, op, size, mem_stock_store(s), apply);
 }
 
+static bool usable(const struct mem_item *it)
+{
+    return it && it->meta && !it->rebuild;
+}
+
 static int apply_inspect(struct mem_call *c, void *request)
 {
     struct stock_inspect *r = request;
     struct mem_item *it = mem_store_item(c->port, r->item);
-    if (!it || !it->meta)
+    if (!usable(it))
         return 1;
     if (it->broken) {
         str_copy(r->broken, sizeof r->broken, str_of(it->broken));
@@ -135,7 +140,7 @@ static int apply_mend(struct mem_call *c, void *request)
     const struct stock_mend *r = request;
     struct mem_item *it = mem_store_item(c->port, r->item);
     struct mem_record *rec = it ? mem_store_record(it, r->user_id, &r->request_id) : NULL;
-    if (!rec || !it->meta || !uuid_eq(&rec->r.reservation_id, &r->reservation_id) ||
+    if (!rec || !usable(it) || !uuid_eq(&rec->r.reservation_id, &r->reservation_id) ||
         rec->r.epoch != it->version.epoch)
         return 1;
     const struct reservation *held = mem_store_buyer(it, r->user_id);
@@ -166,7 +171,7 @@ static int apply_lower(struct mem_call *c, void *request)
 {
     struct stock_lower *r = request;
     struct mem_item *it = mem_store_item(c->port, r->item);
-    if (!it || !it->meta)
+    if (!usable(it))
         return 1;
     bool lower = it->total == r->seen && r->to < it->total;
     if (lower)
@@ -192,7 +197,7 @@ static int apply_set_total(struct mem_call *c, void *request)
 {
     struct stock_set_total *r = request;
     struct mem_item *it = mem_store_item(c->port, r->item);
-    if (!it || !it->meta)
+    if (!usable(it))
         return 1;
     int64_t by = r->to - it->total;
     int rc = by == 0 ? 0 : it->total != r->seen ? 3 : it->free + by < 0 ? 2 : 0;

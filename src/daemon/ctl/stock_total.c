@@ -60,7 +60,9 @@ static enum action_outcome in_redis(struct change *x, int64_t to)
         return action_outcome_of(rc);
     }
     if (rc == 1) {
-        ctl_complain(WHAT ": the item is not in Redis any more: it needs a rebuild");
+        ctl_complain(
+            WHAT
+            ": the item is not in Redis any more, or is being rebuilt: run it again after that");
         return ACTION_FAILED;
     }
     x->redis_total = op.total;

@@ -208,6 +208,48 @@ static void test_what_is_settled_only_here_is_settled_there(void **state)
     end();
 }
 
+static void on_nothing(struct op *op, int rc)
+{
+    (void)op;
+    assert_int_equal(rc, 0);
+}
+
+static int64_t mended(void)
+{
+    int64_t n = 0;
+    for (int k = 0; k < FINDING_KINDS; k++)
+        n += (int64_t)metric_value(x.w->metrics.mended[k]);
+    return n;
+}
+
+/* Rule 35: while a rebuild is under way the books are half written, and nobody else's. */
+static void test_what_is_being_rebuilt_is_left_alone(void **state)
+{
+    (void)state;
+    begin(10);
+    bought(1, 3);
+    struct stock_item_info i = info(ITEM);
+    struct stock_rebuild_begin r = {.op = {on_nothing, x.sched.now_us + S},
+                                    .item = ITEM,
+                                    .epoch = 2,
+                                    .total = 10,
+                                    .starts_ms = i.starts_ms,
+                                    .ends_ms = i.ends_ms,
+                                    .expires_ms = i.expires_ms,
+                                    .after = STOCK_STATE_OPEN};
+    int64_t done = mended();
+    x.buyers->ops->rebuild_begin(x.buyers, &r); /* whoever did it is dead: a worker takes it over */
+    mem_db_put_item(x.db, ITEM, 10, 2);
+    for (int k = 0; k < 100; k++) {
+        world_run(&x, 100 * MS);
+        assert_string_equal(outcome(ITEM), "CLEAN");
+    }
+    assert_true(info(ITEM).version.epoch > 2);
+    assert_int_equal(mended(), done);
+    world_assert_clean(&x);
+    end();
+}
+
 /* One item's key is broken: it is paused, told, and its neighbour sells. */
 static void test_a_broken_item_is_paused_alone(void **state)
 {
@@ -258,15 +300,23 @@ static void test_totals_that_differ(void **state)
     end();
 }
 
+/* An order that Redis does not know takes a place; nothing of Redis looks older than it. */
+static void place_a_stranger(void)
+{
+    for (int i = 0; i < 10; i++) {
+        struct stock_control c = {.op = {on_nothing, x.sched.now_us + S},
+                                  .item = ITEM,
+                                  .to = i % 2 ? STOCK_STATE_OPEN : STOCK_STATE_PAUSED};
+        x.buyers->ops->control(x.buyers, &c);
+        world_run(&x, 5 * MS);
+    }
+    world_post(&x, ITEM, 9);
+    world_run(&x, 500 * MS);
+}
+
 static void lose(int64_t user)
 {
     assert_int_equal(mem_db_lose_order(x.db, record(user).order_id), 0);
-}
-
-static void on_nothing(struct op *op, int rc)
-{
-    (void)op;
-    assert_int_equal(rc, 0);
 }
 
 /* failures.md 22: a standby that lacks the last orders is promoted. They are placed again, with the
@@ -299,8 +349,7 @@ static void test_a_lost_order_that_cannot_be_placed(void **state)
     begin(2);
     bought(1, 2);
     lose(1);
-    world_post(&x, ITEM, 9); /* an order that Redis does not know takes the place */
-    world_run(&x, 500 * MS);
+    place_a_stranger();
     assert_int_equal(mem_db_active_orders(x.db, ITEM), 2);
     mem_db_promote(x.db);
     run_rounds(ITEM, 4);
@@ -341,8 +390,7 @@ static void test_success_is_not_taken_back_without_a_timeline_change(void **stat
     bought(1, 2);
     run_rounds(ITEM, 2);
     lose(1);
-    world_post(&x, ITEM, 9);
-    world_run(&x, 500 * MS);
+    place_a_stranger();
     run_rounds(ITEM, 5);
     assert_string_equal(world_state(&x, ITEM, 1), "SUCCEEDED");
     assert_true(told(ITEM, "SETTLE"));
@@ -436,6 +484,7 @@ int main(void)
         cmocka_unit_test(test_an_entry_of_a_released_one_goes),
         cmocka_unit_test(test_what_waits_and_is_not_pending),
         cmocka_unit_test(test_what_is_settled_only_here_is_settled_there),
+        cmocka_unit_test(test_what_is_being_rebuilt_is_left_alone),
         cmocka_unit_test(test_a_broken_item_is_paused_alone),
         cmocka_unit_test(test_totals_that_differ),
         cmocka_unit_test(test_a_promotion_that_lost_orders),
