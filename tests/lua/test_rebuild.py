@@ -72,7 +72,7 @@ def test_each_step_once(sale):
     assert Rebuild(sale, epoch=1).begin().code == 1
     newer = Rebuild(sale, epoch=3)
     assert newer.begin().code == 0
-    for late in (x.begin, lambda: x.restore(3, ("O", a)), lambda: x.end(3, 5)):
+    for late in (x.begin, lambda: x.restore(1, ("O", b)), lambda: x.restore(3, ("O", a)), lambda: x.end(3, 5)):
         before = all_of(sale)
         assert late().code == 1 and all_of(sale) == before
     assert newer.restore(1, ("O", a)).code == 0 and newer.end(2, 9).code == 0

@@ -37,10 +37,12 @@ GUARDS = {
     "hint": "the sold-out hint is never older than the news",
     "commands": "paying, cancelling and expiring exclude each other",
     "quarantine": "the quarantined are held",
+    "rebuild": "a rebuild's steps are fenced, and what was lost is noticed",
+    "reconcile": "a repair only goes the safe way",
 }
 
 PLACE, RACES, MESSAGES, LIFE = (f"tests/sql/test_{n}.py" for n in ("place", "races", "messages", "lifecycle"))
-RESERVE, SETTLE, MARKS = (f"tests/lua/test_{n}.py" for n in ("reserve", "settle", "marks"))
+RESERVE, SETTLE, MARKS, REBUILD, RECONCILE = (f"tests/lua/test_{n}.py" for n in ("reserve", "settle", "marks", "rebuild", "reconcile"))
 
 MUTANTS = [
     # --- unique ---
@@ -87,9 +89,12 @@ MUTANTS = [
            "function seckill_void", "WHERE o.reservation_id = p_reservation;\n            IF FOUND THEN", "WHERE o.reservation_id = p_reservation;\n            IF false THEN",
            f"{MESSAGES}::test_an_order_whose_inbox_row_is_gone_is_not_voided", "sale.void(m) == (False"),
     # --- epoch ---
-    Mutant("epoch", "settle_any_epoch", "an outcome is settled into a rebuilt item",
-           "lua/settle.lua", "elseif r[2] ~= meta[1] or not stock then", "elseif not stock then",
-           f"{SETTLE}::test_another_epoch_is_later", "LATER + SETTLED"),
+    Mutant("epoch", "settle_during_a_rebuild", "an outcome is settled into an item that is being rebuilt",
+           "lua/settle.lua", "if meta[3] then -- rule 2", "if false then -- rule 2",
+           f"{SETTLE}::test_another_epoch_is_later", "LATER * 3"),
+    Mutant("epoch", "settle_of_the_lost", "a reservation that the rebuild did not count gives a unit back",
+           "lua/settle.lua", "    if r[2] ~= meta[1] then r[3] = 'RELEASED' end\n", "",
+           f"{SETTLE}::test_what_a_rebuild_did_not_find", "sale.stock() == 3"),
     Mutant("epoch", "claim_any_epoch", "recovery claims a reservation of another epoch",
            "lua/claim.lua", " or r[3] ~= meta[1]", "", f"{MARKS}::test_claim_needs_its_own_epoch", "claim"),
     # --- the conditional update ---
@@ -233,4 +238,21 @@ MUTANTS = [
     Mutant("quarantine", "replay_the_settled", "a settled message is placed again by a replay",
            "function seckill_replay", "\n        AND i.status = 'QUARANTINED';\n    IF NOT FOUND THEN", ";\n    IF NOT FOUND THEN",
            f"{MESSAGES}::test_rule25_quarantine_then_void", "seckill_replay"),
+    # --- rebuild ---
+    Mutant("rebuild", "restore_at_any_epoch", "a step held back in the network writes into a later rebuild",
+           "lua/rebuild_restore.lua", "if meta[1] ~= ARGV[1] or meta[3] ~= ARGV[1] or step", "if not meta[4] or step",
+           f"{REBUILD}::test_each_step_once", "late().code == 1"),
+    Mutant("rebuild", "begin_at_any_epoch", "an older rebuild closes an item that a newer one has opened",
+           "lua/rebuild_begin.lua", "if had > epoch or had == epoch and meta[3] ~= ARGV[2] then", "if false then",
+           f"{REBUILD}::test_each_step_once", "Rebuild(sale, epoch=1).begin().code"),
+    Mutant("rebuild", "behind_is_believed", "units are sold out of a Redis that lost its last writes",
+           "lua/reserve.lua", "  if meta[2] + 0 < ARGV[8] + 0 or (key and call('EXISTS', key) == 0) then return 9 .. head end\n", "  key = nil\n",
+           f"{RESERVE}::test_rule_34a_a_store_that_went_back", "== BEHIND"),
+    # --- reconcile ---
+    Mutant("reconcile", "stock_is_raised", "a repair invents units",
+           "lua/lower.lua", "local surplus = math.max(math.min(stock + held - total, tonumber(stock)), 0)\nif surplus > 0 or total ~= meta[3] then\n  if surplus > 0 then", "local surplus = stock + held - total\nif surplus ~= 0 or total ~= meta[3] then\n  if surplus ~= 0 then",
+           f"{RECONCILE}::test_stock_is_only_ever_lowered", "sale.lower().words"),
+    Mutant("reconcile", "mend_anybodys", "a repair takes the next holder's entry away",
+           "lua/mend.lua", "entry and entry:sub(1, #r[1]) == r[1] then", "entry then",
+           f"{RECONCILE}::test_an_entry_of_another_reservation_stays", "sale.mend(a).code"),
 ]
