@@ -1,6 +1,7 @@
 #include "redis_test.h"
 
 #include "base/clock.h"
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -161,19 +162,35 @@ static void on_accept(struct loop_io *io, int what)
     assert_int_equal(loop_io_add(f->loop, &c->io, fd, LOOP_READ), 0);
 }
 
+static void listen_at(struct fake *f, int fd, const struct sockaddr *at, socklen_t len)
+{
+    assert_int_equal(bind(fd, at, len), 0);
+    assert_int_equal(listen(fd, 16), 0);
+    f->io.on_ready = on_accept;
+    assert_int_equal(loop_io_add(f->loop, &f->io, fd, LOOP_READ), 0);
+}
+
 void fake_start(struct fake *f, struct loop *l)
 {
     *f = (struct fake){.loop = l, .dir = "/tmp/seckill-fake-XXXXXX"};
     assert_non_null(mkdtemp(f->dir));
     snprintf(f->path, sizeof f->path, "%s/s", f->dir);
     snprintf(f->url, sizeof f->url, "unix://%s", f->path);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     struct sockaddr_un un = {.sun_family = AF_UNIX};
     strcpy(un.sun_path, f->path);
-    assert_int_equal(bind(fd, (struct sockaddr *)&un, sizeof un), 0);
-    assert_int_equal(listen(fd, 16), 0);
-    f->io.on_ready = on_accept;
-    assert_int_equal(loop_io_add(l, &f->io, fd, LOOP_READ), 0);
+    listen_at(f, socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0),
+              (struct sockaddr *)&un, sizeof un);
+}
+
+void fake_start_tcp(struct fake *f, struct loop *l)
+{
+    *f = (struct fake){.loop = l};
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof in;
+    listen_at(f, socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0),
+              (struct sockaddr *)&in, sizeof in);
+    assert_int_equal(getsockname(f->io.fd, (struct sockaddr *)&in, &len), 0);
+    f->port = ntohs(in.sin_port);
 }
 
 void fake_stop(struct fake *f)
@@ -183,6 +200,8 @@ void fake_stop(struct fake *f)
     int fd = f->io.fd;
     loop_io_remove(f->loop, &f->io);
     close(fd);
-    unlink(f->path);
-    rmdir(f->dir);
+    if (!f->port) {
+        unlink(f->path);
+        rmdir(f->dir);
+    }
 }

@@ -55,6 +55,7 @@ struct fake {
     struct loop *loop;
     struct loop_io io;
     char dir[64], url[128], path[108];
+    int port; /* of 127.0.0.1; 0: a unix socket */
     struct fake_conn conns[16];
     int accepted, commands; /* commands but TIME and SCRIPT LOAD */
     int loads;
@@ -63,6 +64,7 @@ struct fake {
     void *data;
 };
 void fake_start(struct fake *f, struct loop *l);
+void fake_start_tcp(struct fake *f, struct loop *l);
 void fake_stop(struct fake *f);
 void fake_say(struct fake_conn *c, const char *bytes);
 void fake_close(struct fake_conn *c);
