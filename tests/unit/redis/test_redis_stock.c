@@ -136,7 +136,7 @@ static void settle_and_progress(void **state)
     assert_int_equal(RUN(settle, &s), 0);
     for (int i = 0; i < 4; i++)
         assert_int_equal(rows[i].result, STOCK_IGNORED);
-    private_redis_int(&server, "HSET sec:{1001:2001}:meta epoch 2");
+    private_redis_int(&server, "HSET sec:{1001:2001}:meta rebuild 2");
     rows[0] = row_of(&r[0], REASON_CANCELLED);
     assert_int_equal(RUN(settle, &s), 0);
     assert_int_equal(rows[0].result, STOCK_LATER); /* rule 2 */
