@@ -2,6 +2,7 @@
 
 Three tiers: "ci" each time, "full" with SECKILL_FULL (scripts/test --full), "record" with SECKILL_FAULTS=record (record.py,
 which notes what was run in docs/reliability.md). What is chosen at random follows from SECKILL_SEED."""
+import contextlib
 import os
 
 from faultproxy import FaultProxy
@@ -67,6 +68,16 @@ class Linked:
 
     def link(self, part, store):
         return self.links[part, store]
+
+
+@contextlib.contextmanager
+def inventory_held(s):
+    """Somebody holds the rows of the inventory: until the end of the block every transaction that sells or gives back waits."""
+    with s.pg.connect(options="-c idle_in_transaction_session_timeout=0") as c:
+        c.execute("BEGIN")
+        c.execute("SELECT FROM seckill_inventory FOR UPDATE")
+        yield
+        c.execute("COMMIT")
 
 
 def settle_and_audit(item, orders=None):

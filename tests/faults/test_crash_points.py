@@ -11,7 +11,7 @@ import uuid
 import client
 import pytest
 from crashpoints import points
-from faults import TIER, TIMES
+from faults import TIER, TIMES, inventory_held
 from services import wait_for
 from system import GROUP, System
 
@@ -94,12 +94,10 @@ def selling_to_few(sale):
 
 
 def slowly(sale):
-    """Somebody holds the row of the inventory: messages wait, are prolonged, are given back."""
-    sale.s.sql("BEGIN")
-    sale.s.sql("SELECT FROM seckill_inventory FOR UPDATE")
-    with sale.dies():
-        storm = sale.storm()
-    sale.s.sql("COMMIT")
+    """Messages wait, are prolonged, are given back."""
+    with inventory_held(sale.s):
+        with sale.dies():
+            storm = sale.storm()
     sale.s.storm_end(storm)
 
 

@@ -5,7 +5,7 @@ import uuid
 
 import client
 from faultproxy import script
-from faults import Linked, settle_and_audit
+from faults import Linked, inventory_held, settle_and_audit
 from services import wait_for
 from system import PATIENT, System
 
@@ -96,11 +96,9 @@ def test_several_workers_share_one_hot_item():
         item = s.item(stock=1500)
         for worker in workers[1:]:
             worker.start()
-        s.sql("BEGIN")
-        s.sql("SELECT FROM seckill_inventory FOR UPDATE")
-        s.storm(item, 1500)
-        wait_for("all to have something", lambda: all(w.metric("seckill_mq_inflight_messages") > 0 for w in workers))
-        s.sql("COMMIT")
+        with inventory_held(s):
+            s.storm(item, 1500)
+            wait_for("all to have something", lambda: all(w.metric("seckill_mq_inflight_messages") > 0 for w in workers))
         item.await_settled()
         made = [int(w.metric("seckill_order_created_total")) for w in workers]
         print(made)

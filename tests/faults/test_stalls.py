@@ -5,7 +5,7 @@ import random
 import signal
 import time
 
-from faults import SEED, SHORT, TIER, TIMES, settle_and_audit
+from faults import SEED, SHORT, TIER, TIMES, inventory_held, settle_and_audit
 from services import wait_for
 from system import RELEASE_BIN, System
 
@@ -20,20 +20,18 @@ def repeated(worker):
 def test_a_worker_sleeps():
     """Scenario 20; 1.5 to 10 leases. Another one has its messages meanwhile, and it wakes up with what it held."""
     rng = random.Random(SEED)
-    with System(SHORT) as s:
+    with System({**SHORT, "worker.workers": 16, "worker.queue": 16}) as s:  # neither can hold all
         other = s.program("worker")
         other.start()
         for _ in range(TIMES["stalls"]):
             item = s.item(stock=100)
             sleeper, awake = rng.sample([s.worker, other], 2)
-            s.sql("BEGIN")
-            s.sql("SELECT FROM seckill_inventory FOR UPDATE")
-            storm = s.storm(item, 120, background=True)
-            wait_for("messages in its hand", lambda w=sleeper: w.metric("seckill_mq_inflight_messages") > 0)
-            again = repeated(awake)
-            sleeper.signal(signal.SIGSTOP)
+            with inventory_held(s):
+                storm = s.storm(item, 120, background=True)
+                wait_for("messages in its hand", lambda w=sleeper: w.metric("seckill_mq_inflight_messages") > 0)
+                again = repeated(awake)
+                sleeper.signal(signal.SIGSTOP)
             try:
-                s.sql("COMMIT")
                 time.sleep(rng.uniform(1.5, 3 if TIER == "ci" else 10) * LEASE_S)  # how long it sleeps
                 wait_for("its messages elsewhere", lambda w=awake, n=again: repeated(w) > n)
             finally:
