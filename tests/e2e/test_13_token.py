@@ -10,7 +10,7 @@ import pytest
 
 import client
 from services import wait_for
-from system import System
+from system import Item, System
 
 
 def token(s, item, user, key, epoch=1, secret=None):
@@ -202,3 +202,25 @@ def test_redis_went_back():
         assert item.orders() == 7
         assert s.follow(last[1], 6).code == "SUCCEEDED"
         other.audited = True  # its buyer was sold a unit in the time that was undone
+
+
+def test_no_catalogue():
+    """Rule 34. Without `sec:items` nothing is sold, however whole the item is; what is not listed is 404, what is listed and
+    has no meta 503."""
+    with System() as s:
+        item = s.item(stock=5)
+        s.item(stock=5)
+        assert accepted(s, item, 1)
+        s.redis_client.rename("sec:items", "elsewhere")
+        wait_for("the sale to stop", lambda: s.buy(item, 2).code == "DEPENDENCY_UNAVAILABLE")
+        free = s.redis_client.get(item.key("stock"))
+        assert s.buy(item, 3).headers["retry-after"] == "1" and s.api.metric("seckill_catalogue_missing") == 1
+        assert s.redis_client.get(item.key("stock")) == free
+        assert s.api.metric('seckill_admission_rejected_total{reason="no_catalogue"}') >= 2
+        s.redis_client.rename("elsewhere", "sec:items")
+        wait_for("the sale to go on", lambda: s.buy(item, 4).status == 202)
+        assert s.api.metric("seckill_catalogue_missing") == 0
+        s.redis_client.sadd("sec:items", "77:1")
+        assert s.buy(Item(s, 77, 1, 0), 5).status == 503
+        s.redis_client.srem("sec:items", "77:1")
+        assert s.buy(Item(s, 77, 1, 0), 5).status == 404

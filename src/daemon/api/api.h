@@ -8,6 +8,7 @@
 
 #include "adapter/http/server.h"
 #include "adapter/redis_stock/redis_stock.h"
+#include "app/catalogue_watch.h"
 #include "app/hint_loader.h"
 #include "app/reserve.h"
 #include "app/send_command.h"
@@ -47,7 +48,7 @@ struct data_loop {
     struct send_pool cancels, payments;
     bool pool_ready, draining, cut;
     struct loop_post drain, drained;
-    struct metric *refused_draining, *refused_no_ids;
+    struct metric *refused_draining, *refused_no_ids, *refused_no_catalogue;
 };
 
 /* Everything but starting the thread. listen: the address with its port. 0, or an error with a
@@ -80,7 +81,8 @@ struct control {
     struct admin *admin;
     struct slot slot;
     struct hint_loader loader;
-    bool slot_started, loader_started, news_started;
+    struct catalogue_watch catalogue;
+    bool catalogue_started, slot_started, loader_started, news_started;
     struct hint_mailbox mailbox;
     int drained; /* data loops */
     /* readiness */

@@ -214,6 +214,11 @@ void control_run(struct control *c)
     start_ids(c);
     if (c->api->settings.api.hint && start_hints(c) < 0)
         log_warn("no news of items: the sold-out hints are off");
+    c->catalogue.stock = c->stock;
+    c->catalogue.sched = loop_sched(c->loop);
+    c->catalogue.call_us = c->api->settings.redis.reply_us;
+    catalogue_watch_start(&c->catalogue);
+    c->catalogue_started = true;
     lifecycle_start(&c->life);
     loop_run(c->loop);
 }
@@ -224,6 +229,8 @@ void control_deinit(struct control *c)
         return;
     if (c->slot_started)
         slot_stop(&c->slot);
+    if (c->catalogue_started)
+        catalogue_watch_stop(&c->catalogue);
     if (c->loader_started)
         hint_loader_stop(&c->loader);
     if (c->news_started)

@@ -195,6 +195,7 @@ int data_loop_init(struct data_loop *d, struct api *api, int number, const char 
     static const char help[] = "requests refused before any work, by reason";
     d->refused_draining = metric_counter(name, help, "reason=\"draining\"");
     d->refused_no_ids = metric_counter(name, help, "reason=\"no_order_ids\"");
+    d->refused_no_catalogue = metric_counter(name, help, "reason=\"no_catalogue\"");
 
     struct redis_stock_config stock = {.redis = store_redis_config(s, "stock"),
                                        .stream_queue = event_queue_is_stores(s)};

@@ -20,6 +20,11 @@ static void on_gone(struct http_exchange *x)
 static void submit(struct data_loop *d, struct http_exchange *x, struct reserve_request *q)
 {
     struct reserve *flow;
+    if (catalogue_missing(&d->api->control.catalogue)) { /* rule 34 */
+        metric_add(d->refused_no_catalogue, 1);
+        http_problem(x, ANSWER_DEPENDENCY_UNAVAILABLE, &q->request_id, NULL);
+        return;
+    }
     q->received_us = x->received_us;
     q->wall_us = loop_wall_us(d->loop);
     if (header_is_traceparent(x->traceparent)) {
