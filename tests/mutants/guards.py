@@ -39,6 +39,7 @@ GUARDS = {
     "quarantine": "the quarantined are held",
     "rebuild": "a rebuild's steps are fenced, and what was lost is noticed",
     "reconcile": "a repair only goes the safe way",
+    "went_back": "a store that lost something does not sell, and a 202 is never denied",
 }
 
 PLACE, RACES, MESSAGES, LIFE = (f"tests/sql/test_{n}.py" for n in ("place", "races", "messages", "lifecycle"))
@@ -255,4 +256,14 @@ MUTANTS = [
     Mutant("reconcile", "mend_anybodys", "a repair takes the next holder's entry away",
            "lua/mend.lua", "entry and entry:sub(1, #r[1]) == r[1] then", "entry then",
            f"{RECONCILE}::test_an_entry_of_another_reservation_stays", "sale.mend(a).code"),
+    # --- a store that went back ---
+    Mutant("went_back", "no_witness", "it sells once others have raised its seq again",
+           "src/app/past.c", "    it->past.witness_user = r->user_id;\n", "",
+           "flow_reserve_past_test::test_its_last_confirmed_is_gone", "DEPENDENCY_UNAVAILABLE"),
+    Mutant("went_back", "lost_at_once", "a request is called lost while its message may still come",
+           "src/app/lookup_decide.c", "older && i->now_ms - i->epoch_at_ms >= max_hold_us / 1000", "older && max_hold_us",
+           "flow_lookup_token_test::test_of_an_older_epoch", "200 QUEUED token"),
+    Mutant("went_back", "anybodys_token", "a token of another request proves this one",
+           "src/core/location_token.c", "    memcpy(at, c->request_id.b, sizeof c->request_id.b);\n", "    (void)at;\n",
+           "core_location_token_test::test_somebody_elses", "believed(&k, text, c)"),
 ]
