@@ -38,7 +38,7 @@ class Linked:
 
     def __init__(self, settings=None, seed=None, **more):
         self.faults = FaultProxy(SEED if seed is None else seed)
-        self.settings, self.more = {**SHORT, **(settings or {})}, more
+        self.settings, self.more = {**SHORT, **(settings or {})}, {"record": True, **more}
         self.links = {}
 
     def __enter__(self):

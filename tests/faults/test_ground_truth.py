@@ -10,7 +10,7 @@ SETTINGS = {"worker.batch_max": "1", "worker.retry_floor": "1000", "worker.break
 
 def test_each_lost_commit_is_counted():
     """The answer of COMMIT is lost five times: five unknown commits, and every unit sold once."""
-    with Linked(SETTINGS, record=True) as l:
+    with Linked(SETTINGS) as l:
         s, link = l.system, l.link("worker", "pg")
         item = s.item(stock=40)
         with link.drop_reply("pgsql", "seckill_place", nth=5, count=5, then="close") as toxic:
@@ -28,7 +28,7 @@ def test_each_lost_commit_is_counted():
 
 def test_each_lost_hold_is_counted():
     """The answer of reserve is lost: asked again with the same ids (rule 13), which takes no second unit."""
-    with Linked({"api.retry_floor": "1000", "redis.backoff_max": "20ms"}, record=True) as l:
+    with Linked({"api.retry_floor": "1000", "redis.backoff_max": "20ms"}) as l:
         s, link = l.system, l.link("api", "redis")
         item = s.item(stock=10)
         with link.drop_reply("resp", script("reserve"), nth=3, count=1, then="close") as toxic:

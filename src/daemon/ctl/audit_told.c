@@ -44,6 +44,8 @@ static const struct verdict *now_of(const struct audit *a, const struct audit_re
     const struct audit_stored *s = r->stored == AUDIT_NONE ? NULL : &a->model.stored[r->stored];
     if (!s)
         return NULL;
+    if (s->record && s->verdict.reason == REASON_LOST_ORDER)
+        return &s->verdict; /* PostgreSQL lost what it had decided, and decided otherwise (rule 3) */
     if (s->inbox == AUDIT_COMPLETED || s->inbox == AUDIT_REJECTED)
         return &s->inbox_verdict;
     return s->record ? &s->verdict : NULL;
