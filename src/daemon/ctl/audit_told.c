@@ -45,7 +45,8 @@ static const struct verdict *now_of(const struct audit *a, const struct audit_re
     if (!s)
         return NULL;
     if (s->record && s->verdict.reason == REASON_LOST_ORDER)
-        return &s->verdict; /* PostgreSQL lost what it had decided, and decided otherwise (rule 3) */
+        return &s->verdict; /* PostgreSQL lost what it had decided, and decided otherwise (rule 3)
+                             */
     if (s->inbox == AUDIT_COMPLETED || s->inbox == AUDIT_REJECTED)
         return &s->inbox_verdict;
     return s->record ? &s->verdict : NULL;
