@@ -8,8 +8,9 @@
 static void run(struct share_job *j, struct orders *o)
 {
     struct marks *m = container_of(j, struct marks, job);
+    const struct worker *w = container_of(m, struct worker, marks);
     crashpoint("before_mark_settled");
-    j->rc = o->ops->mark_settled(o, &m->ctx, m->ids, m->sent);
+    j->rc = o->ops->mark_settled(o, &m->ctx, m->ids, m->sent, w->results != NULL);
     crashpoint("after_mark_settled");
 }
 

@@ -235,7 +235,9 @@ struct orders_ops {
     int (*expire)(struct orders *, const struct ctx *, struct item item, int64_t created_before_ms,
                   int64_t pay_within_ms, struct orders_unsettled *rows, int *n);
     /* Marks outbox rows as settled in Redis (one update). */
-    int (*mark_settled)(struct orders *, const struct ctx *, const int64_t *outbox_ids, int n);
+    int (*mark_settled)(
+        struct orders *, const struct ctx *, const int64_t *outbox_ids, int n,
+        bool tell /* the result topic has to hear of them; false: nobody reads it */);
     /* Unsettled rows older than min_age_ms, oldest first, skipping locked ones: *n in: capacity,
      * out: how many. */
     int (*unsettled)(struct orders *, const struct ctx *, int64_t min_age_ms,

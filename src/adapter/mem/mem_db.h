@@ -123,7 +123,8 @@ int mem_orders_leave(struct orders *port, const struct ctx *ctx, int rc);
 bool mem_orders_twice(struct orders *port); /* the fault of this call: it is applied twice */
 struct mem_db *mem_orders_db(struct orders *port);
 /* mem_orders_outbox.c */
-int mem_orders_mark_settled(struct orders *o, const struct ctx *ctx, const int64_t *ids, int n);
+int mem_orders_mark_settled(struct orders *o, const struct ctx *ctx, const int64_t *ids, int n,
+                            bool tell);
 int mem_orders_unsettled(struct orders *o, const struct ctx *ctx, int64_t min_age_ms,
                          struct orders_unsettled *rows, int *n);
 int mem_orders_unpublished(struct orders *o, const struct ctx *ctx, int64_t claim_ms,

@@ -18,13 +18,19 @@ static bool among(int64_t id, const int64_t *ids, int n)
     return false;
 }
 
-int mem_orders_mark_settled(struct orders *o, const struct ctx *ctx, const int64_t *ids, int n)
+int mem_orders_mark_settled(struct orders *o, const struct ctx *ctx, const int64_t *ids, int n,
+                            bool tell)
 {
     int rc = mem_orders_enter(o, ctx, MEM_ORDERS_MARK_SETTLED);
     if (rc)
         return rc;
-    list_for_each (l, &mem_orders_db(o)->outbox)
-        outbox_of(l)->settled |= among(outbox_of(l)->row.outbox_id, ids, n);
+    list_for_each (l, &mem_orders_db(o)->outbox) {
+        struct mem_outbox *out = outbox_of(l);
+        if (out->settled || !among(out->row.outbox_id, ids, n))
+            continue;
+        out->settled = true;
+        out->published |= !tell;
+    }
     return mem_orders_leave(o, ctx, 0);
 }
 

@@ -31,7 +31,8 @@ int pg_expire(struct orders *o, const struct ctx *ctx, struct item item, int64_t
               int64_t pay_within_ms, struct orders_unsettled *rows, int *n);
 
 /* pg_outbox.c */
-int pg_mark_settled(struct orders *o, const struct ctx *ctx, const int64_t *outbox_ids, int n);
+int pg_mark_settled(struct orders *o, const struct ctx *ctx, const int64_t *outbox_ids, int n,
+                    bool tell);
 /* The outbox rows of an answer with these columns into rows[], at most max of them; those that
  * cannot be read are left out, and counted. */
 #define PG_OUTBOX_COLUMNS                                                                          \

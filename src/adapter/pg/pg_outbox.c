@@ -2,14 +2,16 @@
 #include "adapter/pg/pg_orders.h"
 #include "adapter/pg/pg_rows.h"
 
-int pg_mark_settled(struct orders *o, const struct ctx *ctx, const int64_t *outbox_ids, int n)
+int pg_mark_settled(struct orders *o, const struct ctx *ctx, const int64_t *outbox_ids, int n,
+                    bool tell)
 {
     struct pg_conn *c = pg_orders_conn(o);
     struct pg_args a;
     pg_args_init(&a, &c->buf);
     pg_add_i64s(&a, outbox_ids, sizeof *outbox_ids, n);
+    pg_add_bool(&a, tell);
     PG_RESULT r = NULL;
-    return pg_conn_query(c, ctx, PG_WRITES, "SELECT seckill_mark_settled($1)", &a, "i", &r);
+    return pg_conn_query(c, ctx, PG_WRITES, "SELECT seckill_mark_settled($1, $2)", &a, "i", &r);
 }
 
 int pg_mark_published(struct orders *o, const struct ctx *ctx, const int64_t *outbox_ids, int n)

@@ -75,7 +75,7 @@ static void test_an_outcome_is_settled_again(void **state)
                              .user_id = 1,
                              .order_id = e.order_id};
     assert_int_equal(o->ops->place(o, &ctx, ITEM, &row, 1, NULL), 0);
-    assert_int_equal(o->ops->mark_settled(o, &ctx, &row.outbox_id, 1), 0);
+    assert_int_equal(o->ops->mark_settled(o, &ctx, &row.outbox_id, 1, true), 0);
     mem_orders_free(o);
     world_start(&x);
     world_run(&x, 8 * S);

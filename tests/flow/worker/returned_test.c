@@ -89,7 +89,7 @@ static void settled_before(int again, const char *trace)
                              .user_id = 1,
                              .order_id = e.order_id};
     assert_int_equal(t.o->ops->place(t.o, &t.ctx, ITEM, &row, 1, NULL), 0);
-    assert_int_equal(t.o->ops->mark_settled(t.o, &t.ctx, &row.outbox_id, 1), 0);
+    assert_int_equal(t.o->ops->mark_settled(t.o, &t.ctx, &row.outbox_id, 1, true), 0);
     mem_orders_free(t.o);
     world_start(&x);
     world_run(&x, 190 * MS);

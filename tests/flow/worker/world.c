@@ -94,9 +94,10 @@ static int expire(struct orders *o, const struct ctx *ctx, struct item item, int
     return rc;
 }
 
-static int mark_settled(struct orders *o, const struct ctx *ctx, const int64_t *ids, int n)
+static int mark_settled(struct orders *o, const struct ctx *ctx, const int64_t *ids, int n,
+                        bool tell)
 {
-    int rc = orders_under->mark_settled(o, ctx, ids, n);
+    int rc = orders_under->mark_settled(o, ctx, ids, n, tell);
     say_n("mark", n, rc);
     return rc;
 }

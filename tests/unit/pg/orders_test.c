@@ -215,8 +215,8 @@ static void test_settling(void **state)
     assert_int_equal(place(item, rows, 4), 0);
     struct ctx ctx = fixture_ctx(5000000);
     int64_t ids[] = {rows[0].outbox_id, rows[1].outbox_id};
-    assert_int_equal(o->ops->mark_settled(o, &ctx, ids, 2), 0);
-    assert_int_equal(o->ops->mark_settled(o, &ctx, ids, 0), 0);
+    assert_int_equal(o->ops->mark_settled(o, &ctx, ids, 2, true), 0);
+    assert_int_equal(o->ops->mark_settled(o, &ctx, ids, 0, true), 0);
     struct orders_unsettled left[8];
     int n = 8;
     assert_int_equal(o->ops->unsettled(o, &ctx, 0, left, &n), 0);

@@ -134,7 +134,7 @@ static void test_what_is_known_of_reservations(void **state)
                                     .body = STR("{}")};
     assert_int_equal(o->ops->cancel(o, &ctx, item, &cancel, 1, false), 0);
     assert_int_equal(cancel.outcome, ORDERS_CANCELLED);
-    assert_int_equal(o->ops->mark_settled(o, &ctx, &rows[0].outbox_id, 1), 0);
+    assert_int_equal(o->ops->mark_settled(o, &ctx, &rows[0].outbox_id, 1, true), 0);
     struct orders_look looks[4];
     for (int i = 0; i < 4; i++)
         looks[i] = (struct orders_look){.message_id = rows[i].message_id,

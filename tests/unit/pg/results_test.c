@@ -38,7 +38,7 @@ static int unpublished(struct result *rows, int max)
 static void mark_settled(const int64_t *ids, int n)
 {
     struct ctx ctx = fixture_ctx(5000000);
-    assert_int_equal(o->ops->mark_settled(o, &ctx, ids, n), 0);
+    assert_int_equal(o->ops->mark_settled(o, &ctx, ids, n, true), 0);
 }
 
 static void mark_published(const struct result *rows, int n)
@@ -87,6 +87,22 @@ static void test_results(void **state)
     assert_int_equal(backlog.waiting + backlog.oldest_age_ms, 0);
 }
 
+/* Where nobody reads them nothing waits to be told. */
+static void test_settled_for_nobody(void **state)
+{
+    (void)state;
+    struct item item = fixture_item(1);
+    struct orders_row row;
+    struct result results[4];
+    struct ctx ctx = fixture_ctx(5000000);
+    fixture_rows(&row, 1);
+    place(item, &row, 1);
+    assert_int_equal(o->ops->mark_settled(o, &ctx, &row.outbox_id, 1, false), 0);
+    assert_int_equal(unpublished(results, 4), 0);
+    assert_int_equal(fixture_number("SELECT count(*) FROM outbox WHERE settled_at = published_at"),
+                     1);
+}
+
 static struct orders_retained retain(bool results)
 {
     struct ctx ctx = fixture_ctx(5000000);
@@ -127,7 +143,7 @@ static void test_retention(void **state)
     assert_int_equal(taken.rows[ORDERS_T_OUTBOX], 3);
     assert_int_equal(taken.rows[ORDERS_T_INBOX], 3);
     assert_true(taken.rows[ORDERS_T_LEDGER] >= 3);
-    assert_int_equal(fixture_number("SELECT count(*) FROM orders"), 4);
+    assert_int_equal(fixture_number("SELECT count(*) FROM orders"), 5);
     /* strays */
     struct ctx ctx = fixture_ctx(5000000);
     int64_t age;
@@ -207,9 +223,8 @@ static void test_parked_failed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_results),
-        cmocka_unit_test(test_retention),
-        cmocka_unit_test(test_quarantined_commands),
+        cmocka_unit_test(test_results),       cmocka_unit_test(test_settled_for_nobody),
+        cmocka_unit_test(test_retention),     cmocka_unit_test(test_quarantined_commands),
         cmocka_unit_test(test_parked_failed),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
