@@ -96,6 +96,8 @@ def test_several_workers_share_one_hot_item():
         item = s.item(stock=1500)
         for worker in workers[1:]:
             worker.start()
+        s.sql("""CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.02); RETURN NULL; END $$;
+                 CREATE TRIGGER slow BEFORE INSERT ON consumer_inbox FOR EACH STATEMENT EXECUTE FUNCTION slow()""")
         with inventory_held(s):
             s.storm(item, 1500)
             wait_for("all to have something", lambda: all(w.metric("seckill_mq_inflight_messages") > 0 for w in workers))
