@@ -1,5 +1,4 @@
-"""A master, its replica and a Sentinel: the programs find the master, and the next one. What a replica lacks when it becomes the
-master is lost to Redis: that is not oversold here, and it is found and repaired elsewhere (rules 34, 36)."""
+"""A master, its replica and a Sentinel: the programs find the master, and the next one."""
 import os
 import signal
 
@@ -53,22 +52,26 @@ def test_failover_in_the_middle_of_a_sale(how):
                 wait_for("the old master to be a replica", s.redis.in_step)
 
 
-def test_a_failover_that_loses_writes_does_not_oversell():
-    """Killed while it sells, AOF or not: PostgreSQL admits no more than there are (rules 17, 18)."""
+def test_a_failover_that_loses_writes_is_rebuilt():
+    """Killed while it sells: what the replica lacks is noticed, and made again from PostgreSQL (rules 34, 36). PostgreSQL admits no
+    more than there are meanwhile (rules 17, 18)."""
     with System(SHORT, redis=PrivateSentinel()) as s:
         item = s.item(stock=100)
-        item.audited = True  # what was lost is not repaired here
-        storm = s.storm(item, 400, "--rate", 800, background=True)
+        storm = s.storm(item, 400, "--rate", 100, background=True)
         wait_for("units to be taken", lambda: item.books()["seq"] >= 30)
+        s.redis.cut()
+        behind = item.books()["seq"]
+        wait_for("more to be taken, which the replica will not know", lambda: item.books()["seq"] >= behind + 20)
         old = s.redis.master
         old.kill()
         s.redis.await_other_master(old)
         s.storm_end(storm)
+        wait_for("the rebuild", lambda: item.scalar("SELECT epoch FROM seckill_inventory WHERE ITEM") > 1)
+        wait_for("the sale to go on", lambda: s.redis_client.hget(item.key("meta"), "state") == b"OPEN")
         s.storm(item, 400, "--rate", 800)
-        wait_for("the queue to be empty", lambda: item.backlog() == (0, 0))
-        sold, doubled = s.sql("SELECT (SELECT sum(sold_stock) FROM seckill_inventory), (SELECT count(*) FROM (SELECT FROM orders "
-                              "GROUP BY user_id HAVING count(*) > 1) AS d)")[0]
-        assert item.orders() == sold <= 100 and doubled == 0
+        item.await_settled()
+        item.audit()
+        assert item.orders() <= 100
 
 
 def test_a_master_that_becomes_a_replica_without_a_word():

@@ -123,6 +123,12 @@ class PrivateSentinel(Group):
         return all(t.get("connected_slaves") or t.get("master_link_status") == "up" for t in told) \
             and told[0]["master_repl_offset"] == told[1]["master_repl_offset"]
 
+    def cut(self):
+        """The replica gets nothing any more; whoever is connected to the master goes on."""
+        client = self.master.connect()
+        client.config_set("requirepass", "unknown")
+        client.execute_command("CLIENT", "KILL", "TYPE", "replica")
+
     def await_other_master(self, old):
         return wait_for("the failover", lambda: (m := self.master) is not old and m.role() == "master" and m)
 
