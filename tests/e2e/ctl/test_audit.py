@@ -724,6 +724,12 @@ def test_what_an_epoch_took_with_it_is_no_fault(copy):
     assert set(broken(copy.audit())) == {"I3"}
     copy.state(("", 9999, key), 1, 2, "FAILED", reason="LOST_RESERVATION")
     copy.audit(rc=0)
+    shutil.copy(copy.history, copy.spoilt)
+    copy.append({"type": "invoke", "user": 9999, "key": key, "t": 1_000_000_000_000_000},
+                {"type": "ok", "user": 9999, "key": key, "status": 202, "code": "ACCEPTED", "order_id": "77",
+                 "reservation_id": str(uuid.uuid4()), "t": 1_000_000_000_000_000})
+    copy.sql("UPDATE seckill_inventory SET epoch = 2, epoch_at = now()")
+    assert set(broken(copy.audit())) == {"I7"}  # Redis is still in the old epoch
 
 
 def test_a_lost_order_is_seen_from_all_sides(copy):
