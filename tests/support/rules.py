@@ -44,8 +44,11 @@ RULES = {
     32: "the retry budget",
     33: "a warmed item is never warmed again",
     34: "a store that lost something is noticed, and reported",
+    35: "a rebuild is taken by compare-and-set, each step carries its epoch",
+    36: "what a rebuild counts and restores",
     37: "LOST_RESERVATION is said max_hold after the epoch moved",
     38: "an instance number's lease",
+    40: "reconciliation compares by reservation and only lowers free stock",
 }
 # Parts that are not built yet. Each becomes an error here when it gets a test.
 NOT_YET = {}
