@@ -63,7 +63,8 @@ static enum flow_result over(struct worker *w, enum rebuild_outcome outcome)
                LOG_I("activity_id", r->item.activity_id), LOG_I("sku_id", r->item.sku_id),
                LOG_I("epoch", r->it.epoch), LOG_Z("outcome", names[outcome]),
                LOG_Z("reason", r->reason), LOG_I("orders", r->held.ordered),
-               LOG_I("live", r->held.live), LOG_I("took_ms", took_us / 1000));
+               LOG_I("live", r->held.live), LOG_I("drained_ms", r->drained_us / 1000),
+               LOG_I("counted_ms", r->counted_us / 1000), LOG_I("took_ms", took_us / 1000));
     r->outcome = outcome;
     flow_goto(&r->flow, OVER);
     return FLOW_NEXT;
@@ -172,6 +173,7 @@ static enum flow_result step_drain(struct flow *f)
         return over(w, REBUILD_FAILED);
     if (drained(w) || now - r->begun_us >= w->cfg.rebuild_drain_us) {
         crashpoint("rebuild_after_drain");
+        r->drained_us = now - r->asked_us;
         return r->was_there ? await(w, SURVEY, rebuild_call_pending)
                             : await(w, COUNT, rebuild_call_count);
     }
@@ -241,6 +243,7 @@ static enum flow_result step_count(struct flow *f)
     if (ends(w, &result))
         return result;
     crashpoint("rebuild_after_count");
+    w->rebuild.counted_us = w->sched->now_us - w->rebuild.asked_us;
     return await(w, PAGE, rebuild_call_page);
 }
 
@@ -265,6 +268,7 @@ static enum flow_result step_page(struct flow *f)
                                          .ordered = h->ordered};
         r->after = h->reservation_id;
     }
+    r->n_rows = r->n_holds;
     r->step++;
     return await(w, RESTORE, rebuild_call_restore);
 }
@@ -279,7 +283,15 @@ static enum flow_result step_restore(struct flow *f)
     if (ends(w, &result))
         return result;
     crashpoint("rebuild_after_restore");
-    r->restored += r->n_holds;
+    r->restored += r->n_rows;
+    if (r->page_read) {
+        flow_goto(f, PAGE);
+        r->call = rebuild_call_page;
+        r->rc = r->page_rc;
+        r->tries = 0;
+        r->page_read = false;
+        return FLOW_NEXT;
+    }
     if (r->restored < rebuild_expected(r))
         return await(w, PAGE, rebuild_call_page);
     return r->was_there ? await(w, RESETTLE, rebuild_call_resettle)

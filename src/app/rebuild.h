@@ -56,6 +56,7 @@ struct rebuild {
     bool finish_only;
     enum rebuild_outcome outcome;
     int64_t asked_us, begun_us, beat_us;
+    int64_t drained_us, counted_us; /* since asked, for the log */
     int64_t restored, step, resettle_from, resettle_to;
     struct uuid after; /* the last that was read */
     struct orders_rebuild it;
@@ -79,7 +80,10 @@ struct rebuild {
     int offset;                                 /* of the survey */
     struct orders_hold holds[ORDERS_HOLDS_MAX]; /* a page */
     int n_holds;
-    struct stock_hold rows[STOCK_RESTORE_MAX]; /* the same, for Redis */
+    struct stock_hold rows[STOCK_RESTORE_MAX]; /* the one before, for Redis */
+    int n_rows;
+    bool op_busy, ahead, page_read; /* a call to Redis; a page that is read ahead; it is there */
+    int page_rc;
 };
 
 void rebuild_stop(struct worker *w); /* no timers any more */

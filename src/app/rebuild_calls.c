@@ -16,20 +16,31 @@ static void on_op(struct op *op, int rc)
                   "an operation stands at the union's beginning");
     struct worker *w = container_of(op, struct worker, rebuild.op.begin.op);
     w->rebuild.rc = rc;
-    flow_resume(&w->rebuild.flow);
+    w->rebuild.op_busy = false;
+    if (!w->rebuild.ahead)
+        flow_resume(&w->rebuild.flow);
     worker_op_ended(w);
 }
 
 static void on_job(struct share_job *j)
 {
     struct worker *w = container_of(j, struct worker, rebuild.job);
-    w->rebuild.rc = j->rc;
-    flow_resume(&w->rebuild.flow);
+    struct rebuild *r = &w->rebuild;
+    if (r->ahead) {
+        r->ahead = false;
+        r->page_read = true;
+        r->page_rc = j->rc;
+    } else {
+        r->rc = j->rc;
+    }
+    if (!r->op_busy)
+        flow_resume(&r->flow);
 }
 
 static struct op begin_op(struct worker *w)
 {
     worker_op_begun(w);
+    w->rebuild.op_busy = true;
     return (struct op){on_op, worker_store_deadline(w)};
 }
 
@@ -161,8 +172,13 @@ void rebuild_call_restore(struct worker *w)
                                                    .epoch = r->it.epoch,
                                                    .step = r->step,
                                                    .rows = r->rows,
-                                                   .n = r->n_holds};
+                                                   .n = r->n_rows};
     w->stock->ops->rebuild_restore(w->stock, &r->op.restore);
+    /* While Redis is at it PostgreSQL reads the next page; the answers are waited for together. */
+    if (!r->page_read && r->restored + r->n_rows < rebuild_expected(r)) {
+        r->ahead = true;
+        rebuild_call_page(w);
+    }
 }
 
 static void run_resettle(struct share_job *j, struct orders *o)
