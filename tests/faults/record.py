@@ -54,7 +54,7 @@ def run_module(module, seed, tier, expression):
     if done.returncode:
         print(done.stdout[-6000:], file=sys.stderr)
     text = ", ".join(f"{n} {what}" for what, n in made.items()) or "see the module"
-    note(seed, f"{module}{f' (-k {expression})' if expression else ''}", text,
+    note(seed, f"{module} ({tier}{f', -k {expression}' if expression else ''})", text,
          f"{'all hold' if done.returncode == 0 else 'FAILED'}, {time.monotonic() - began:.0f} s")
     return done.returncode == 0
 
