@@ -77,7 +77,9 @@ static void tell_accepted(const struct lookup_seen *seen, int64_t max_hold_us,
         out->answer = ANSWER_OK;
         out->source = LOOKUP_FROM_TOKEN;
         bool older = seen->accepted_epoch < i->epoch;
-        if (older && i->now_ms - i->epoch_at_ms >= max_hold_us / 1000) {
+        /* The worker's max_hold counts as well as our own: whichever ends later. */
+        if (older && i->now_ms - i->epoch_at_ms >= max_hold_us / 1000 &&
+            i->now_ms >= i->lost_after_ms) {
             out->verdict = verdict_of_reason(REASON_LOST_RESERVATION);
             return;
         }

@@ -177,6 +177,8 @@ struct orders_inventory {
     bool warmed;
     int64_t expires_ms;          /* when all of the item's keys in Redis are over */
     int64_t epoch_at_ms, now_ms; /* when the epoch last moved, and now: PostgreSQL's clock */
+    int64_t lost_after_ms; /* from then on the order function voids what was lost (rule 37); 0:
+                              never rebuilt */
 };
 
 /* --- Reconciliation (rule 40) --- */

@@ -89,6 +89,9 @@ def test_lost_records():
         told = s.follow(location, 7)
         assert told.status == 200 and told.code == "QUEUED" and told.headers["retry-after"] == "1", told
         moved("121 seconds")
+        s.sql("UPDATE seckill_inventory SET lost_after = clock_timestamp() + interval '1 hour'")  # the worker's max_hold is longer
+        assert s.follow(location, 7).code == "QUEUED"
+        s.sql("UPDATE seckill_inventory SET lost_after = clock_timestamp()")
         told = s.follow(location, 7)
         assert told.status == 200 and (told.code, told.json["reason"], told.json["version"]) == ("FAILED", "LOST_RESERVATION", 3), told
         assert "retry-after" not in told.headers
@@ -96,7 +99,7 @@ def test_lost_records():
         assert not reported(s, item)
 
         # It was not lost after all: what a store knows is told, whatever the token says.
-        s.sql("UPDATE seckill_inventory SET epoch = 1")
+        s.sql("UPDATE seckill_inventory SET epoch = 1, lost_after = NULL")
         s.redis_client.rename("elsewhere", item.key(f"reservation:7:{key}"))
         s.worker.start()
         item.await_settled()

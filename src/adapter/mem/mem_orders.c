@@ -317,14 +317,21 @@ static int op_inventory(struct orders *o, const struct ctx *ctx, struct item ite
     if (rc)
         return rc;
     const struct mem_inventory *i = mem_db_inventory(of(o)->db, item);
-    *inv = i ? (struct orders_inventory){.total = i->total,
-                                         .sold = i->sold,
-                                         .epoch = i->epoch,
-                                         .warmed = true,
-                                         .expires_ms = i->expires_ms,
-                                         .epoch_at_ms = i->epoch_at_ms,
-                                         .now_ms = mem_clock_wall_ms(of(o)->db->sched)}
-             : (struct orders_inventory){0};
+    *inv =
+        i ? (struct orders_inventory){.total = i->total,
+                                      .sold = i->sold,
+                                      .epoch = i->epoch,
+                                      .warmed = true,
+                                      .expires_ms = i->expires_ms,
+                                      .epoch_at_ms = i->epoch_at_ms,
+                                      .now_ms = mem_clock_wall_ms(of(o)->db->sched),
+                                      .lost_after_ms =
+                                          i->lost_after_us
+                                              ? mem_clock_wall_ms(of(o)->db->sched) +
+                                                    (i->lost_after_us - of(o)->db->sched->now_us) /
+                                                        1000
+                                              : 0}
+          : (struct orders_inventory){0};
     return mem_orders_leave(o, ctx, i ? 0 : 1);
 }
 

@@ -75,6 +75,25 @@ static void test_of_an_older_epoch(void **state)
     fixture_deinit(&f);
 }
 
+/* … nor before the worker's own max_hold is over, from when on no message of it makes an order. */
+static void test_the_workers_time_counts(void **state)
+{
+    (void)state;
+    struct lookup_seen seen = {.redis_rc = 1,
+                               .asked_pg = true,
+                               .pg_rc = 1,
+                               .accepted_epoch = 1,
+                               .asked_epoch = true,
+                               .inventory = {.epoch = 2, .epoch_at_ms = 1000, .now_ms = 1000000}};
+    for (int64_t ahead = -1; ahead <= 1; ahead++) {
+        struct lookup_answer a = {.kind = LOOKUP_OF_REQUEST};
+        seen.inventory.lost_after_ms = seen.inventory.now_ms + ahead;
+        assert_int_equal(lookup_decide_request(&seen, 600000 * MS, &a), LOOKUP_ANSWER);
+        assert_int_equal(a.verdict.state, ahead > 0 ? VERDICT_QUEUED : VERDICT_FAILED);
+        assert_false(a.suspect);
+    }
+}
+
 /* PostgreSQL went back: what it says of the epoch is old. */
 static void test_of_a_newer_epoch(void **state)
 {
@@ -280,6 +299,7 @@ int main(void)
         cmocka_unit_test(test_of_the_current_epoch),
         cmocka_unit_test(test_without_a_token),
         cmocka_unit_test(test_of_an_older_epoch),
+        cmocka_unit_test(test_the_workers_time_counts),
         cmocka_unit_test(test_of_a_newer_epoch),
         cmocka_unit_test(test_what_is_known_is_told),
         cmocka_unit_test(test_with_the_item),
