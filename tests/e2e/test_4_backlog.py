@@ -95,7 +95,8 @@ def test_slots_bound_what_is_in_flight_and_memory_does_not_follow_the_backlog():
         assert 0 < in_flight <= 24
         most = max(p for p, _, _ in seen.samples)
         assert 8 < most <= 24, f"{most} in flight"
-        assert {t for _, t, _ in seen.samples} == {threads}
+        # Beside them those that ask PostgreSQL to give up a statement (pg_cancel.c).
+        assert threads <= max(t for _, t, _ in seen.samples) <= threads + 4
         grown = max(m for _, _, m in seen.samples) - memory
         assert grown < 8 * 1024, f"{grown} kB more with a backlog of 100,000"
         speed_up(s)

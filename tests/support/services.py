@@ -49,6 +49,14 @@ def as_postgres(directory):
     return ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
 
 
+def _alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            return f.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 class Server:
     """A foreground process behind tether.sh. pid is the server's own."""
 
@@ -147,6 +155,12 @@ class PrivatePostgres(Server):
 
     def ready(self):
         return subprocess.run([f"{PG_BIN}/pg_isready", "-q", "-h", self.dir]).returncode == 0
+
+    def kill(self):
+        """kill -9. It starts again only when its children have noticed."""
+        mine = self.processes()
+        super().kill()
+        wait_for("its processes to end", lambda: not any(map(_alive, mine)))
 
     def stop_immediately(self):
         """As after a power cut, but with all its processes gone."""

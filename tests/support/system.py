@@ -223,6 +223,11 @@ class Item:
                     pending=r.zcard(self.key("pending")), buyers=r.hlen(self.key("buyers")),
                     seq=int(r.hget(self.key("meta"), "seq")))
 
+    def ordered(self, users):
+        """How many of them have an active order."""
+        return self.scalar("SELECT count(*) FROM orders WHERE ITEM AND status IN ('CREATED', 'PAYING', 'PAID')"
+                           f" AND user_id IN ({', '.join(map(str, users))})")
+
     def orders(self):
         return self.scalar("SELECT count(*) FROM orders WHERE ITEM AND status IN ('CREATED', 'PAYING', 'PAID')")
 

@@ -1,5 +1,6 @@
 """What happens to brokers, proxies and the links to them, under load. However often a message is on the wire, it counts once;
 the audit after each."""
+import itertools
 import os
 import signal
 import uuid
@@ -134,17 +135,18 @@ def kinds(program):
 def test_the_links_are_cut_and_go_silent_under_load(mq, faults):
     """Telemetry, long polls, sends and acks share a connection: reset, then cut off without a word (half-open), then the
     settings' answer alone is lost. The consumer goes on within seconds of each."""
-    s = System({**SHORT, "rocketmq.lease": "5s"}, queue=mq)
+    s = System({**SHORT, "rocketmq.lease": "5s"}, queue=mq, record=True)
     to_api, to_worker = through(faults, mq, s.api, s.worker)
     with s:
-        item = s.item(stock=400)
+        item = s.item(stock=1000)
         storm = s.storm(item, 500, "--rate", 50, background=True)
-        sold = 0
+        buyers = itertools.count(1)
 
         def goes_on(what):
-            nonlocal sold
-            wait_for(f"orders after {what}", lambda: item.orders() >= sold + 20, 30)
-            sold = item.orders()
+            users = [next(buyers) for _ in range(20)]
+            for user in users:
+                assert s.buy(item, user).status == 202
+            wait_for(f"orders after {what}", lambda: item.ordered(users) == 20, 30)
         goes_on("the start")
         for _ in range(3):
             with to_worker.toxic("reset_peer", timeout=0), to_api.toxic("reset_peer", timeout=0):
@@ -160,7 +162,7 @@ def test_the_links_are_cut_and_go_silent_under_load(mq, faults):
             lost.wait_for(matched=1)
             goes_on("an answer that is lost")
         s.storm_end(storm)
-        settle_and_audit(item, 400)
+        settle_and_audit(item, 500 + next(buyers) - 1)
         assert not kinds(s.api) and not kinds(s.worker)
         await_ready(s.api, s.worker)
 
