@@ -85,3 +85,14 @@ def settle_and_audit(item, orders=None):
     item.audit()
     if orders is not None:
         assert item.orders() == orders
+
+
+def sell_out_and_audit(item, stock):
+    """I10: whoever gave up during the fault is replaced, and then everything is sold."""
+    item.await_settled(30)
+    for _ in range(3):
+        left = stock - item.orders()
+        if left:
+            item.system.storm(item, left + 10)
+            item.await_settled(30)
+    settle_and_audit(item, stock)

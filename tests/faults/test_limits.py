@@ -7,7 +7,7 @@ import time
 
 import client
 import pytest
-from faults import SHORT, TIMES, settle_and_audit
+from faults import SHORT, TIMES, sell_out_and_audit, settle_and_audit
 from services import wait_for
 from system import System
 
@@ -101,7 +101,7 @@ def test_redis_has_no_room_left():
             disk.free()
             s.redis.start()
             s.storm_end(storm)
-            settle_and_audit(item, 200)
+            sell_out_and_audit(item, 200)
         print(f"made {TIMES['limits']} full disks under Redis")
 
 
@@ -128,7 +128,7 @@ def test_postgresql_has_no_room_left():
                 disk.free()
                 s.pg.start()
                 s.storm_end(storm)
-                settle_and_audit(item, 200)
+                sell_out_and_audit(item, 200)
             print(f"made {TIMES['limits']} full disks under PostgreSQL")
 
 
@@ -164,6 +164,6 @@ def test_memory_has_a_limit():
             limit.remove()
             s.redis.start()
             s.storm_end(storm)
-            settle_and_audit(item, 2000)
+            sell_out_and_audit(item, 2000)
         print(f"made {TIMES['limits']} memory limits")
 

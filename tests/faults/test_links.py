@@ -8,7 +8,7 @@ import time
 import pytest
 
 from faultproxy import script
-from faults import SEED, TIMES, Linked, settle_and_audit
+from faults import SEED, TIMES, Linked, sell_out_and_audit
 from services import wait_for
 
 LINKS = [("api", "redis"), ("worker", "redis"), ("worker", "pg"), ("query", "redis"), ("query", "pg")]
@@ -46,7 +46,7 @@ def test_links():
                     link.disable()
             link.enable()
             s.storm_end(storm)
-            settle_and_audit(item, 40)
+            sell_out_and_audit(item, 40)
             print(f"{part}-{store} {toxic} {stream}: {time.monotonic() - began:.1f} s")
         print(f"made {TIMES['links']} bad links")
 
@@ -71,5 +71,5 @@ def test_a_bad_dependency_hears_no_more_than_it_can_bear(bad):
             asked, again = holds.stats["matched"], s.worker.metric("seckill_worker_tx_retries_total")
             print(f"{bad} s: {asked} holds for {sent + 400} tries, {again:.0f} transactions of 300 again")
             assert asked <= 1.05 * (sent + 400) + 10 and again <= 0.05 * 300 + 10
-            settle_and_audit(item, 300)
+            sell_out_and_audit(item, 300)
             print(f"made 1 dependencies bad for {bad} s")

@@ -4,7 +4,7 @@ import random
 
 import pytest
 from faultproxy import script
-from faults import SEED, SHORT, TIMES, Linked, settle_and_audit
+from faults import SEED, SHORT, TIMES, Linked, sell_out_and_audit, settle_and_audit
 from system import System
 
 # What is lost → on which link, in which protocol, what matches. One message at a time, so that there are many of each.
@@ -33,7 +33,7 @@ def test_replies_are_lost(what):
                 dropped = toxic.stats["dropped"]
             assert dropped > 0
             lost += dropped
-            settle_and_audit(item, STOCK)
+            sell_out_and_audit(item, STOCK)
         print(f"made {lost} replies lost after {what}")
 
 
@@ -46,7 +46,7 @@ def test_silence_follows(what):
         with l.link(part, store).drop_reply(protocol, match, nth=3, count=5, then="swallow") as toxic:
             l.system.storm(item, 60, "--rate", 60)
             toxic.wait_for(dropped=1)
-        settle_and_audit(item, 50)
+        sell_out_and_audit(item, 50)
 
 
 def test_delivered_a_hundred_times():

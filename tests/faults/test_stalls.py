@@ -5,7 +5,7 @@ import random
 import signal
 import time
 
-from faults import SEED, SHORT, TIER, TIMES, inventory_held, settle_and_audit
+from faults import SEED, SHORT, TIER, TIMES, inventory_held, sell_out_and_audit
 from services import wait_for
 from system import RELEASE_BIN, System
 
@@ -37,7 +37,7 @@ def test_a_worker_sleeps():
             finally:
                 sleeper.signal(signal.SIGCONT)
             s.storm_end(storm)
-            settle_and_audit(item, 100)
+            sell_out_and_audit(item, 100)
         print(f"made {TIMES['stalls']} sleeps beyond the lease")
         assert s.sql("SELECT count(*) FROM dead_letters") == [(0,)]
 
@@ -74,7 +74,7 @@ def test_clocks_jump():
                 program.restart()
             s.storm_end(storm)
             print(f"{program.part} {seconds:+d} s: {item.orders()} orders")
-            settle_and_audit(item, 100)
+            sell_out_and_audit(item, 100)
         print(f"made {TIMES['clock jumps'] // 2 * 2} clock jumps")
         ids = [row[0] for row in s.sql("SELECT order_id FROM orders")]
         assert len(ids) == len(set(ids)) == 100 * (TIMES["clock jumps"] // 2)
