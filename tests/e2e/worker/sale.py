@@ -70,7 +70,7 @@ class Sale:
             self.users[user] = ids
             keys = [self.tag + k for k in ("meta", "stock", "buyers", f"reservation:{user}:{ids['request_id']}", "pending",
                                            "events")]
-            pipe.evalsha(sha, 6, *keys, user, ids["request_id"], ids["reservation_id"], order_id, ids["message_id"], 0,
+            pipe.evalsha(sha, 6, *keys, user, ids["request_id"], ids["reservation_id"], order_id, ids["message_id"], 0, 0, 0,
                          self.body(user, ids, order_id))
         for answer in pipe.execute():
             assert answer.startswith("0 "), answer
