@@ -325,6 +325,15 @@ static void on_error(struct pgsql *p)
         p->skipping = true;
 }
 
+/* Its reply was not dropped, or it would have none to drop it any more: a server that talks before
+ * it is ready. */
+static void answered(struct pgsql *p)
+{
+    struct asked a = take_asked(p);
+    if (a.by)
+        drop_void(tracker_conn(p->tracker), a.by);
+}
+
 static void on_ready(struct pgsql *p)
 {
     if (!p->ready) {
@@ -335,7 +344,7 @@ static void on_ready(struct pgsql *p)
         tracker_lost(p->tracker, "ready without a request");
         return;
     }
-    (void)take_asked(p);
+    answered(p);
     struct toxic *by = p->dropping;
     p->dropping = NULL;
     if (by)
@@ -352,7 +361,7 @@ static void after(struct pgsql *p, char type)
     case 'I':
     case 's':
         if (execute)
-            (void)take_asked(p);
+            answered(p);
         break;
     case 'E':
         if (p->ready && (execute || !p->head))
