@@ -268,14 +268,6 @@ void reserve_pool_deinit(struct reserve_pool *p)
     p->flows = NULL;
 }
 
-static struct str keep(char *room, size_t cap, struct str s)
-{
-    if (s.len == 0 || s.len > cap)
-        return STR("");
-    memcpy(room, s.ptr, s.len);
-    return (struct str){room, s.len};
-}
-
 int reserve_submit(struct reserve_pool *p, const struct reserve_request *q, void *viewer,
                    struct reserve **out)
 {
@@ -314,9 +306,9 @@ int reserve_submit(struct reserve_pool *p, const struct reserve_request *q, void
     r->hold.order_id = order_id;
     r->hold.request_id = q->request_id;
     r->hold.created_at_us = q->wall_us;
-    r->hold.traceparent = keep(r->traceparent, sizeof(r->traceparent), q->traceparent);
+    r->hold.traceparent = str_keep(r->traceparent, sizeof(r->traceparent), q->traceparent);
     r->hold.tracestate = r->hold.traceparent.len
-                             ? keep(r->tracestate, sizeof(r->tracestate), q->tracestate)
+                             ? str_keep(r->tracestate, sizeof(r->tracestate), q->tracestate)
                              : STR("");
     if (out)
         *out = r;

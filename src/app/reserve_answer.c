@@ -74,14 +74,6 @@ static enum answer answer_of_refusal(const struct reserve *r)
     }
 }
 
-/* Of a unit that was taken back. What is wrong between us and the queue is no fault of the request:
- * its error is not the buyer's. */
-static enum answer answer_of_refused_publish(int rc)
-{
-    return rc == ERR_OVERLOAD || rc == ERR_CANCELED ? answer_of_err(rc)
-                                                    : ANSWER_DEPENDENCY_UNAVAILABLE;
-}
-
 /* Whether the last answer, which took no unit, also holds for an earlier try of unknown outcome:
  * only if it was asked after that try's own deadline, past which the script takes nothing. */
 static bool speaks_for_both(const struct reserve *r)

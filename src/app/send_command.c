@@ -155,8 +155,7 @@ static void on_published(struct op *op, int rc)
         s->answer.answer = ANSWER_TIMEOUT;
     } else {
         metric_add(p->count.refused, 1);
-        s->answer.answer = rc == ERR_OVERLOAD || rc == ERR_CANCELED ? answer_of_err(rc)
-                                                                    : ANSWER_DEPENDENCY_UNAVAILABLE;
+        s->answer.answer = answer_of_refused_publish(rc);
     }
     if (rc < 0)
         log_unsent(s, rc);
@@ -264,14 +263,6 @@ void send_pool_deinit(struct send_pool *p)
     p->flows = NULL;
 }
 
-static struct str keep(char *room, size_t cap, struct str s)
-{
-    if (s.len == 0 || s.len > cap)
-        return STR("");
-    memcpy(room, s.ptr, s.len);
-    return (struct str){room, s.len};
-}
-
 int send_command_submit(struct send_pool *p, const struct send_request *q, void *viewer,
                         struct send_command **out)
 {
@@ -290,12 +281,12 @@ int send_command_submit(struct send_pool *p, const struct send_request *q, void 
     s->wall_us = q->wall_us;
     s->deadline_us = q->received_us + p->budget_us;
     s->version = (struct item_version){0, 0};
-    s->event =
-        (struct event){.payment_id = keep(s->payment_id, sizeof(s->payment_id), q->payment_id),
-                       .traceparent = keep(s->traceparent, sizeof(s->traceparent), q->traceparent),
-                       .tracestate = STR("")};
+    s->event = (struct event){
+        .payment_id = str_keep(s->payment_id, sizeof(s->payment_id), q->payment_id),
+        .traceparent = str_keep(s->traceparent, sizeof(s->traceparent), q->traceparent),
+        .tracestate = STR("")};
     if (s->event.traceparent.len)
-        s->event.tracestate = keep(s->tracestate, sizeof(s->tracestate), q->tracestate);
+        s->event.tracestate = str_keep(s->tracestate, sizeof(s->tracestate), q->tracestate);
     s->answer = (struct send_answer){.item = q->item,
                                      .user_id = q->user_id,
                                      .request_id = q->request_id,

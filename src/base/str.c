@@ -50,6 +50,14 @@ bool str_copy(char *dst, size_t cap, struct str s)
     return n == s.len;
 }
 
+struct str str_keep(char *room, size_t cap, struct str s)
+{
+    if (s.len == 0 || s.len > cap)
+        return STR("");
+    memcpy(room, s.ptr, s.len);
+    return (struct str){room, s.len};
+}
+
 void strbuf_init_fixed(struct strbuf *b, char *mem, size_t cap)
 {
     *b = (struct strbuf){.ptr = mem, .cap = cap, .max = cap};

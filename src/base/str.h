@@ -34,6 +34,8 @@ bool str_starts(struct str s, struct str prefix);
 struct str str_split(struct str s, char sep, struct str *head);
 /* Copies at most cap - 1 bytes and a zero. False if it did not fit (then the copy is cut). */
 bool str_copy(char *dst, size_t cap, struct str s);
+/* A copy in room, not terminated; "" if it does not fit into cap bytes. */
+struct str str_keep(char *room, size_t cap, struct str s);
 
 /* A buffer over memory of the caller's, or growing on the heap up to `max`. After the first append
  * that does not fit, `failed` stays true and nothing more is appended: check it once at the end. */

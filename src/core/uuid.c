@@ -43,6 +43,15 @@ void uuid_format(const struct uuid *u, char dst[UUID_TEXT])
     dst[8] = dst[13] = dst[18] = dst[23] = '-';
 }
 
+void uuid_add(struct strbuf *b, const struct uuid *u)
+{
+    char *at = strbuf_reserve(b, UUID_TEXT);
+    if (!at)
+        return;
+    uuid_format(u, at);
+    strbuf_commit(b, UUID_TEXT);
+}
+
 struct uuid_text uuid_text(const struct uuid *u)
 {
     struct uuid_text t;

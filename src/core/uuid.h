@@ -12,6 +12,7 @@ struct uuid {
 
 int uuid_parse(struct str s, struct uuid *out); /* 8-4-4-4-12, any version; 0 or ERR_INVALID */
 void uuid_format(const struct uuid *u, char dst[UUID_TEXT]); /* not terminated */
+void uuid_add(struct strbuf *b, const struct uuid *u);
 /* As text for a message that is about to be written: LOG_UUID("request_id", &id) among the fields
  * of a log line (base/log.h), or uuid_text(&id).z; it lives to the end of that statement. */
 struct uuid_text {

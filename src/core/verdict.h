@@ -107,3 +107,6 @@ const struct answer_info *answer_info(enum answer a);
 /* How an error that no flow handled is told to the client. ERR_UNCERTAIN is 504, never a refusal.
  */
 enum answer answer_of_err(int rc);
+/* Of what was not done because the queue certainly refused it. What is wrong between us and the
+ * queue is no fault of the request: its error is not the client's. */
+enum answer answer_of_refused_publish(int rc);

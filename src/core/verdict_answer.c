@@ -80,3 +80,9 @@ enum answer answer_of_err(int rc)
         return ANSWER_INTERNAL_ERROR;
     }
 }
+
+enum answer answer_of_refused_publish(int rc)
+{
+    return rc == ERR_OVERLOAD || rc == ERR_CANCELED ? answer_of_err(rc)
+                                                    : ANSWER_DEPENDENCY_UNAVAILABLE;
+}

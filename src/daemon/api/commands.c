@@ -107,15 +107,6 @@ void commands_on_payment(struct http_service *s, struct http_exchange *x)
 
 /* --- the answers --- */
 
-static void add_uuid(struct strbuf *b, const struct uuid *u)
-{
-    char *at = strbuf_reserve(b, UUID_TEXT);
-    if (!at)
-        return;
-    uuid_format(u, at);
-    strbuf_commit(b, UUID_TEXT);
-}
-
 static void refused(struct http_exchange *x, const struct send_answer *a)
 {
     char mem[128];
@@ -134,10 +125,10 @@ static void refused(struct http_exchange *x, const struct send_answer *a)
 static void add_ids(struct strbuf *b, const struct send_answer *a)
 {
     strbuf_add_str(b, STR("\"request_id\":\""));
-    add_uuid(b, &a->request_id);
+    uuid_add(b, &a->request_id);
     if (!uuid_is_nil(&a->reservation_id)) {
         strbuf_add_str(b, STR("\",\"reservation_id\":\""));
-        add_uuid(b, &a->reservation_id);
+        uuid_add(b, &a->reservation_id);
     }
     strbuf_add_str(b, STR("\",\"order_id\":\""));
     strbuf_add_i64(b, a->order_id);

@@ -78,19 +78,10 @@ void orders_on_request(struct http_service *s, struct http_exchange *x)
 
 /* --- the answer --- */
 
-static void add_uuid(struct strbuf *b, const struct uuid *u)
-{
-    char *at = strbuf_reserve(b, UUID_TEXT);
-    if (!at)
-        return;
-    uuid_format(u, at);
-    strbuf_commit(b, UUID_TEXT);
-}
-
 static void add_ids(struct strbuf *b, const struct reserve_answer *a)
 {
     strbuf_add_str(b, STR("\"reservation_id\":\""));
-    add_uuid(b, &a->reservation_id);
+    uuid_add(b, &a->reservation_id);
     strbuf_add_str(b, STR("\",\"order_id\":\"")); /* text: JSON's numbers end at 2^53 */
     strbuf_add_i64(b, a->order_id);
     strbuf_add_char(b, '"');
@@ -103,7 +94,7 @@ static void accepted(const struct data_loop *d, struct http_exchange *x,
     struct strbuf body, extra;
     strbuf_init_fixed(&body, body_mem, sizeof(body_mem));
     strbuf_add_str(&body, STR("{\"request_id\":\""));
-    add_uuid(&body, &a->request_id);
+    uuid_add(&body, &a->request_id);
     strbuf_add_str(&body, STR("\","));
     add_ids(&body, a);
     strbuf_add_str(&body, STR(",\"state\":\""));

@@ -5,12 +5,8 @@
 static void add_uuid(struct strbuf *b, const char *name, const struct uuid *u)
 {
     strbuf_add_str(b, str_of(name));
-    char *at = strbuf_reserve(b, UUID_TEXT + 1);
-    if (!at)
-        return;
-    uuid_format(u, at);
-    at[UUID_TEXT] = '"';
-    strbuf_commit(b, UUID_TEXT + 1);
+    uuid_add(b, u);
+    strbuf_add_char(b, '"');
 }
 
 static void add_time(struct strbuf *b, const char *name, int64_t ms)
