@@ -4,28 +4,6 @@
 
 #include <stdio.h>
 
-static struct orders *o;
-
-static int setup(void **state)
-{
-    if (fixture_setup(state))
-        return -1;
-    o = fixture_port(fixture_pg.conninfo);
-    return 0;
-}
-static int teardown(void **state)
-{
-    pg_orders_free(o);
-    return fixture_teardown(state);
-}
-
-static void place(struct item item, struct orders_row *rows, int n)
-{
-    struct ctx ctx = fixture_ctx(5000000);
-    struct orders_timing timing;
-    assert_int_equal(o->ops->place(o, &ctx, item, rows, n, &timing), 0);
-}
-
 static struct orders_command command_of(const struct orders_row *r, const char *payment)
 {
     struct orders_command c = {.request_id = r->request_id,
@@ -48,13 +26,13 @@ static struct orders_command command_of(const struct orders_row *r, const char *
 static int cancel(struct item item, struct orders_command *rows, int n, bool give_up)
 {
     struct ctx ctx = fixture_ctx(5000000);
-    return o->ops->cancel(o, &ctx, item, rows, n, give_up);
+    return fixture_orders->ops->cancel(fixture_orders, &ctx, item, rows, n, give_up);
 }
 
 static int pay(struct item item, struct orders_command *rows, int n, bool give_up)
 {
     struct ctx ctx = fixture_ctx(5000000);
-    return o->ops->pay(o, &ctx, item, rows, n, give_up);
+    return fixture_orders->ops->pay(fixture_orders, &ctx, item, rows, n, give_up);
 }
 
 static void test_cancel(void **state)
@@ -63,7 +41,7 @@ static void test_cancel(void **state)
     struct item item = fixture_item(9);
     struct orders_row rows[3];
     fixture_rows(rows, 3);
-    place(item, rows, 2);
+    fixture_place(item, rows, 2);
     struct orders_command c[3];
     for (int i = 0; i < 3; i++)
         c[i] = command_of(&rows[i], NULL);
@@ -84,15 +62,15 @@ static void test_cancel(void **state)
     assert_int_equal(c[1].outbox_id, 0);
     struct orders_inventory inv;
     struct ctx ctx = fixture_ctx(5000000);
-    assert_int_equal(o->ops->inventory(o, &ctx, item, &inv), 0);
+    assert_int_equal(fixture_orders->ops->inventory(fixture_orders, &ctx, item, &inv), 0);
     assert_int_equal(inv.sold, 0);
     assert_int_equal(cancel((struct item){1, 1}, c, 1, false), ERR_NOTFOUND);
     /* the buyer's own question tells it */
     struct orders_inbox inbox;
     struct orders_order order;
-    assert_int_equal(
-        o->ops->find_request(o, &ctx, item, rows[0].user_id, &rows[0].request_id, &inbox, &order),
-        0);
+    assert_int_equal(fixture_orders->ops->find_request(fixture_orders, &ctx, item, rows[0].user_id,
+                                                       &rows[0].request_id, &inbox, &order),
+                     0);
     assert_string_equal(inbox.cancel, "CANCELLED");
     assert_string_equal(order.status, "CANCELLED");
     assert_int_equal(cancel(item, &c[2], 1, true), 0);
@@ -106,7 +84,7 @@ static void test_pay(void **state)
     struct item item = fixture_item(9);
     struct orders_row rows[4];
     fixture_rows(rows, 4);
-    place(item, rows, 3);
+    fixture_place(item, rows, 3);
     struct orders_command c[4] = {command_of(&rows[0], "p0"), command_of(&rows[1], "p1"),
                                   command_of(&rows[0], "p2"), command_of(&rows[3], "p3")};
     assert_int_equal(pay(item, c, 4, false), 0);
@@ -139,25 +117,25 @@ static void test_parked(void **state)
     static struct orders_parked parked[4];
     struct ctx ctx = fixture_ctx(5000000);
     int n = 4;
-    assert_int_equal(o->ops->parked(o, &ctx, 60000, parked, &n), 0);
+    assert_int_equal(fixture_orders->ops->parked(fixture_orders, &ctx, 60000, parked, &n), 0);
     assert_int_equal(n, 0);
-    place(item, rows, 1);
+    fixture_place(item, rows, 1);
     n = 4;
-    assert_int_equal(o->ops->parked(o, &ctx, 60000, parked, &n), 0);
+    assert_int_equal(fixture_orders->ops->parked(fixture_orders, &ctx, 60000, parked, &n), 0);
     assert_int_equal(n, 1);
     assert_true(uuid_eq(&parked[0].message_id, &c.message_id));
     assert_false(parked[0].given_up);
     assert_int_equal(parked[0].body_len, c.body.len);
     assert_memory_equal(parked[0].body, c.body.ptr, c.body.len);
     n = 4;
-    assert_int_equal(o->ops->parked(o, &ctx, 60000, parked, &n), 0);
+    assert_int_equal(fixture_orders->ops->parked(fixture_orders, &ctx, 60000, parked, &n), 0);
     assert_int_equal(n, 0); /* claimed */
     assert_int_equal(cancel(item, &c, 1, false), 0);
     assert_int_equal(c.outcome, ORDERS_CANCELLED);
     struct orders_command late = command_of(&rows[1], NULL);
     assert_int_equal(cancel(item, &late, 1, false), 0);
     n = 4;
-    assert_int_equal(o->ops->parked(o, &ctx, 0, parked, &n), 0);
+    assert_int_equal(fixture_orders->ops->parked(fixture_orders, &ctx, 0, parked, &n), 0);
     assert_int_equal(n, 1);
     assert_true(parked[0].given_up);
 }
@@ -168,17 +146,19 @@ static void test_expire(void **state)
     struct item item = fixture_item(9);
     struct orders_row rows[3];
     fixture_rows(rows, 3);
-    place(item, rows, 3);
+    fixture_place(item, rows, 3);
     struct orders_command paid = command_of(&rows[0], "in-time");
     assert_int_equal(pay(item, &paid, 1, false), 0);
     struct orders_unsettled ends[2];
     struct ctx ctx = fixture_ctx(5000000);
     int n = 2;
     int64_t now = clock_wall_us() / 1000;
-    assert_int_equal(o->ops->expire(o, &ctx, item, now - 60000, 1000, ends, &n), 0);
+    assert_int_equal(
+        fixture_orders->ops->expire(fixture_orders, &ctx, item, now - 60000, 1000, ends, &n), 0);
     assert_int_equal(n, 0);
     n = 1;
-    assert_int_equal(o->ops->expire(o, &ctx, item, now + 60000, 1000, ends, &n), 0);
+    assert_int_equal(
+        fixture_orders->ops->expire(fixture_orders, &ctx, item, now + 60000, 1000, ends, &n), 0);
     assert_int_equal(n, 1);
     assert_int_equal(ends[0].verdict.state, VERDICT_CANCELLED);
     assert_int_equal(ends[0].verdict.reason, REASON_EXPIRED);
@@ -186,10 +166,11 @@ static void test_expire(void **state)
     assert_true(item_eq(ends[0].item, item));
     assert_true(ends[0].outbox_id > 0);
     n = 2;
-    assert_int_equal(o->ops->expire(o, &ctx, item, now + 60000, 1000, ends, &n), 0);
+    assert_int_equal(
+        fixture_orders->ops->expire(fixture_orders, &ctx, item, now + 60000, 1000, ends, &n), 0);
     assert_int_equal(n, 1);
     struct orders_inventory inv;
-    assert_int_equal(o->ops->inventory(o, &ctx, item, &inv), 0);
+    assert_int_equal(fixture_orders->ops->inventory(fixture_orders, &ctx, item, &inv), 0);
     assert_int_equal(inv.sold, 1);
 }
 
@@ -201,5 +182,5 @@ int main(void)
         cmocka_unit_test(test_parked),
         cmocka_unit_test(test_expire),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, fixture_port_setup, fixture_port_teardown);
 }

@@ -11,26 +11,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-static struct orders *o;
-
-static int setup(void **state)
-{
-    if (fixture_setup(state))
-        return -1;
-    o = fixture_port(fixture_pg.conninfo);
-    return 0;
-}
-static int teardown(void **state)
-{
-    pg_orders_free(o);
-    return fixture_teardown(state);
-}
-
 static int place(struct item item, struct orders_row *rows, int n, int64_t us)
 {
     struct ctx ctx = fixture_ctx(us);
     struct orders_timing timing;
-    return o->ops->place(o, &ctx, item, rows, n, &timing);
+    return fixture_orders->ops->place(fixture_orders, &ctx, item, rows, n, &timing);
 }
 
 /* Somebody who holds an item's inventory row. */
@@ -61,7 +46,8 @@ static void test_no_time_left_is_not_sent(void **state)
     struct ctx ctx = fixture_ctx(5000000);
     ctx_cancel(&ctx);
     struct orders_timing timing;
-    assert_int_equal(o->ops->place(o, &ctx, item, &row, 1, &timing), ERR_CANCELED);
+    assert_int_equal(fixture_orders->ops->place(fixture_orders, &ctx, item, &row, 1, &timing),
+                     ERR_CANCELED);
 }
 
 static void test_deadline_while_it_runs_is_uncertain(void **state)
@@ -70,7 +56,9 @@ static void test_deadline_while_it_runs_is_uncertain(void **state)
     struct item item = fixture_item(3);
     struct orders_row row;
     fixture_rows(&row, 1);
-    assert_int_equal(o->ops->probe(o, &(struct ctx){.deadline_us = CTX_NO_DEADLINE}), 0);
+    assert_int_equal(
+        fixture_orders->ops->probe(fixture_orders, &(struct ctx){.deadline_us = CTX_NO_DEADLINE}),
+        0);
     PGconn *holder = hold(item);
     uint64_t before = unknown();
     int64_t begin = clock_mono_us();
@@ -105,10 +93,11 @@ static void test_a_read_that_times_out_changed_nothing(void **state)
     PQclear(PQexec(holder, "BEGIN; LOCK TABLE orders IN ACCESS EXCLUSIVE MODE"));
     struct ctx ctx = fixture_ctx(50000);
     struct orders_order order;
-    assert_int_equal(o->ops->find_order(o, &ctx, 1, &order), ERR_DEADLINE);
+    assert_int_equal(fixture_orders->ops->find_order(fixture_orders, &ctx, 1, &order),
+                     ERR_DEADLINE);
     PQfinish(holder);
     ctx = fixture_ctx(5000000);
-    assert_int_equal(o->ops->find_order(o, &ctx, 1, &order), 1);
+    assert_int_equal(fixture_orders->ops->find_order(fixture_orders, &ctx, 1, &order), 1);
 }
 
 static void *cancel_soon(void *arg)
@@ -131,7 +120,8 @@ static void test_cancel_from_another_thread_ends_the_wait(void **state)
     pthread_t thread;
     pthread_create(&thread, NULL, cancel_soon, &ctx);
     struct orders_timing timing;
-    assert_int_equal(o->ops->place(o, &ctx, item, &row, 1, &timing), ERR_UNCERTAIN);
+    assert_int_equal(fixture_orders->ops->place(fixture_orders, &ctx, item, &row, 1, &timing),
+                     ERR_UNCERTAIN);
     pthread_join(thread, NULL);
     PQfinish(holder);
 }
@@ -243,7 +233,9 @@ static void test_server_away_and_back(void **state)
     struct item item = fixture_item(3);
     struct orders_row row;
     fixture_rows(&row, 1);
-    assert_int_equal(o->ops->probe(o, &(struct ctx){.deadline_us = CTX_NO_DEADLINE}), 0);
+    assert_int_equal(
+        fixture_orders->ops->probe(fixture_orders, &(struct ctx){.deadline_us = CTX_NO_DEADLINE}),
+        0);
     private_pg_down(&fixture_pg);
     int rc = place(item, &row, 1, 300000);
     assert_true(rc == ERR_UNAVAIL || rc == ERR_UNCERTAIN);
@@ -348,5 +340,5 @@ int main(void)
         cmocka_unit_test(test_connections_are_retired),
         cmocka_unit_test(test_deadlock_is_a_conflict),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, fixture_port_setup, fixture_port_teardown);
 }

@@ -98,3 +98,26 @@ void fixture_execute(const char *sql)
 {
     PQclear(exec(sql));
 }
+
+struct orders *fixture_orders;
+
+int fixture_port_setup(void **state)
+{
+    if (fixture_setup(state))
+        return -1;
+    fixture_orders = fixture_port(fixture_pg.conninfo);
+    return 0;
+}
+
+int fixture_port_teardown(void **state)
+{
+    pg_orders_free(fixture_orders);
+    return fixture_teardown(state);
+}
+
+void fixture_place(struct item item, struct orders_row *rows, int n)
+{
+    struct ctx ctx = fixture_ctx(5000000);
+    struct orders_timing timing;
+    assert_int_equal(fixture_orders->ops->place(fixture_orders, &ctx, item, rows, n, &timing), 0);
+}

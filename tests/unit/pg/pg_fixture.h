@@ -16,6 +16,12 @@ extern struct private_pg fixture_pg;
 int fixture_setup(void **state); /* starts and migrates */
 int fixture_teardown(void **state);
 
+/* With a port on it. */
+extern struct orders *fixture_orders;
+int fixture_port_setup(void **state);
+int fixture_port_teardown(void **state);
+void fixture_place(struct item item, struct orders_row *rows, int n); /* succeeds */
+
 struct orders *fixture_port(const char *conninfo);
 struct item fixture_item(int64_t total); /* a new one */
 void fixture_rows(struct orders_row *rows, int n);

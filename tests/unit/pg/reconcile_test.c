@@ -4,32 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct orders *o;
-
-static int setup(void **state)
-{
-    if (fixture_setup(state))
-        return -1;
-    o = fixture_port(fixture_pg.conninfo);
-    return 0;
-}
-static int teardown(void **state)
-{
-    pg_orders_free(o);
-    return fixture_teardown(state);
-}
-
-static void place(struct item item, struct orders_row *rows, int n)
-{
-    struct ctx ctx = fixture_ctx(5000000);
-    struct orders_timing timing;
-    assert_int_equal(o->ops->place(o, &ctx, item, rows, n, &timing), 0);
-}
-
 static int begin(struct item item, const char *life, int64_t lease_ms, struct orders_books *books)
 {
     struct ctx ctx = fixture_ctx(5000000);
-    return o->ops->reconcile_begin(o, &ctx, item, str_of(life), lease_ms, books);
+    return fixture_orders->ops->reconcile_begin(fixture_orders, &ctx, item, str_of(life), lease_ms,
+                                                books);
 }
 
 static void end(struct item item, const char *life, const char *outcome, const char *detail,
@@ -42,7 +21,7 @@ static void end(struct item item, const char *life, const char *outcome, const c
                                   .detail = str_of(detail),
                                   .walked = walked,
                                   .answered = answered};
-    assert_int_equal(o->ops->reconcile_end(o, &ctx, str_of(life), &e), 0);
+    assert_int_equal(fixture_orders->ops->reconcile_end(fixture_orders, &ctx, str_of(life), &e), 0);
 }
 
 static void test_one_worker_at_a_time(void **state)
@@ -52,7 +31,7 @@ static void test_one_worker_at_a_time(void **state)
     struct orders_row rows[2];
     struct orders_books books;
     fixture_rows(rows, 2);
-    place(item, rows, 2);
+    fixture_place(item, rows, 2);
     assert_int_equal(begin(item, "a", 60000, &books), 0);
     assert_int_equal(books.total, 5);
     assert_int_equal(books.sold, 2);
@@ -101,21 +80,26 @@ static void test_who_asks_is_answered_once(void **state)
     struct orders_books books;
     struct ctx ctx = fixture_ctx(5000000);
     char sql[256];
-    assert_int_equal(o->ops->reconcile_asked(o, &ctx, STR("a"), 60000, &asked), 1);
+    assert_int_equal(
+        fixture_orders->ops->reconcile_asked(fixture_orders, &ctx, STR("a"), 60000, &asked), 1);
     snprintf(
         sql, sizeof sql,
         "INSERT INTO reconcile_items (activity_id, sku_id, asked_at) VALUES (%lld, %lld, now())",
         (long long)item.activity_id, (long long)item.sku_id);
     fixture_execute(sql);
-    assert_int_equal(o->ops->reconcile_asked(o, &ctx, STR("a"), 60000, &asked), 0);
+    assert_int_equal(
+        fixture_orders->ops->reconcile_asked(fixture_orders, &ctx, STR("a"), 60000, &asked), 0);
     assert_true(item_eq(asked, item));
     assert_int_equal(begin(item, "a", 60000, &books), 0);
     assert_true(books.asked);
-    assert_int_equal(o->ops->reconcile_asked(o, &ctx, STR("b"), 60000, &asked), 1);
+    assert_int_equal(
+        fixture_orders->ops->reconcile_asked(fixture_orders, &ctx, STR("b"), 60000, &asked), 1);
     end(item, "a", "DISCREPANCY", "{\"findings\":[]}", 0, false); /* not sure yet */
-    assert_int_equal(o->ops->reconcile_asked(o, &ctx, STR("a"), 60000, &asked), 0);
+    assert_int_equal(
+        fixture_orders->ops->reconcile_asked(fixture_orders, &ctx, STR("a"), 60000, &asked), 0);
     end(item, "a", "CLEAN", "{\"findings\":[]}", 0, true);
-    assert_int_equal(o->ops->reconcile_asked(o, &ctx, STR("a"), 60000, &asked), 1);
+    assert_int_equal(
+        fixture_orders->ops->reconcile_asked(fixture_orders, &ctx, STR("a"), 60000, &asked), 1);
 }
 
 static void test_what_is_known_of_reservations(void **state)
@@ -125,21 +109,22 @@ static void test_what_is_known_of_reservations(void **state)
     struct orders_row rows[4];
     struct ctx ctx = fixture_ctx(5000000);
     fixture_rows(rows, 4);
-    place(item, rows, 3); /* the third finds nothing free */
+    fixture_place(item, rows, 3); /* the third finds nothing free */
     struct orders_command cancel = {.message_id = event_cancel_id(&rows[1].reservation_id),
                                     .request_id = rows[1].request_id,
                                     .reservation_id = rows[1].reservation_id,
                                     .user_id = rows[1].user_id,
                                     .order_id = rows[1].order_id,
                                     .body = STR("{}")};
-    assert_int_equal(o->ops->cancel(o, &ctx, item, &cancel, 1, false), 0);
+    assert_int_equal(fixture_orders->ops->cancel(fixture_orders, &ctx, item, &cancel, 1, false), 0);
     assert_int_equal(cancel.outcome, ORDERS_CANCELLED);
-    assert_int_equal(o->ops->mark_settled(o, &ctx, &rows[0].outbox_id, 1, true), 0);
+    assert_int_equal(
+        fixture_orders->ops->mark_settled(fixture_orders, &ctx, &rows[0].outbox_id, 1, true), 0);
     struct orders_look looks[4];
     for (int i = 0; i < 4; i++)
         looks[i] = (struct orders_look){.message_id = rows[i].message_id,
                                         .reservation_id = rows[i].reservation_id};
-    assert_int_equal(o->ops->reconcile_look(o, &ctx, looks, 4), 0);
+    assert_int_equal(fixture_orders->ops->reconcile_look(fixture_orders, &ctx, looks, 4), 0);
     assert_string_equal(looks[0].order_status, "CREATED");
     assert_int_equal(looks[0].inbox.verdict.state, VERDICT_SUCCEEDED);
     assert_false(looks[0].unsettled);
@@ -163,12 +148,13 @@ static void test_active_orders_in_pages(void **state)
     struct orders_active page[3];
     struct ctx ctx = fixture_ctx(5000000);
     fixture_rows(rows, 5);
-    place(item, rows, 5);
+    fixture_place(item, rows, 5);
     int64_t after = 0;
     int n = 3, seen = 0;
     do {
         n = 3;
-        assert_int_equal(o->ops->reconcile_orders(o, &ctx, item, after, page, &n), 0);
+        assert_int_equal(
+            fixture_orders->ops->reconcile_orders(fixture_orders, &ctx, item, after, page, &n), 0);
         for (int i = 0; i < n; i++) {
             assert_true(page[i].user_id > after);
             after = page[i].user_id;
@@ -187,5 +173,5 @@ int main(void)
         cmocka_unit_test(test_what_is_known_of_reservations),
         cmocka_unit_test(test_active_orders_in_pages),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, fixture_port_setup, fixture_port_teardown);
 }

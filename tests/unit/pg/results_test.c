@@ -5,40 +5,18 @@
 
 #include <stdio.h>
 
-static struct orders *o;
-
-static int setup(void **state)
-{
-    if (fixture_setup(state))
-        return -1;
-    o = fixture_port(fixture_pg.conninfo);
-    return 0;
-}
-static int teardown(void **state)
-{
-    pg_orders_free(o);
-    return fixture_teardown(state);
-}
-
-static void place(struct item item, struct orders_row *rows, int n)
-{
-    struct ctx ctx = fixture_ctx(5000000);
-    struct orders_timing timing;
-    assert_int_equal(o->ops->place(o, &ctx, item, rows, n, &timing), 0);
-}
-
 static int unpublished(struct result *rows, int max)
 {
     struct ctx ctx = fixture_ctx(5000000);
     int n = max;
-    assert_int_equal(o->ops->unpublished(o, &ctx, 0, rows, &n), 0);
+    assert_int_equal(fixture_orders->ops->unpublished(fixture_orders, &ctx, 0, rows, &n), 0);
     return n;
 }
 
 static void mark_settled(const int64_t *ids, int n)
 {
     struct ctx ctx = fixture_ctx(5000000);
-    assert_int_equal(o->ops->mark_settled(o, &ctx, ids, n, true), 0);
+    assert_int_equal(fixture_orders->ops->mark_settled(fixture_orders, &ctx, ids, n, true), 0);
 }
 
 static void mark_published(const struct result *rows, int n)
@@ -47,7 +25,7 @@ static void mark_published(const struct result *rows, int n)
     int64_t ids[16];
     for (int i = 0; i < n; i++)
         ids[i] = rows[i].id;
-    assert_int_equal(o->ops->mark_published(o, &ctx, ids, n), 0);
+    assert_int_equal(fixture_orders->ops->mark_published(fixture_orders, &ctx, ids, n), 0);
 }
 
 static void test_results(void **state)
@@ -57,7 +35,7 @@ static void test_results(void **state)
     struct orders_row rows[2];
     struct result results[16];
     fixture_rows(rows, 2);
-    place(item, rows, 2);
+    fixture_place(item, rows, 2);
     assert_int_equal(unpublished(results, 16), 0);
     const int64_t ids[] = {rows[0].outbox_id, rows[1].outbox_id};
     mark_settled(ids, 2);
@@ -79,11 +57,13 @@ static void test_results(void **state)
     }
     struct orders_unpublished backlog;
     struct ctx ctx = fixture_ctx(5000000);
-    assert_int_equal(o->ops->unpublished_backlog(o, &ctx, 10, &backlog), 0);
+    assert_int_equal(fixture_orders->ops->unpublished_backlog(fixture_orders, &ctx, 10, &backlog),
+                     0);
     assert_int_equal(backlog.waiting, 2);
     mark_published(results, 2);
     assert_int_equal(unpublished(results, 16), 0);
-    assert_int_equal(o->ops->unpublished_backlog(o, &ctx, 10, &backlog), 0);
+    assert_int_equal(fixture_orders->ops->unpublished_backlog(fixture_orders, &ctx, 10, &backlog),
+                     0);
     assert_int_equal(backlog.waiting + backlog.oldest_age_ms, 0);
 }
 
@@ -96,8 +76,9 @@ static void test_settled_for_nobody(void **state)
     struct result results[4];
     struct ctx ctx = fixture_ctx(5000000);
     fixture_rows(&row, 1);
-    place(item, &row, 1);
-    assert_int_equal(o->ops->mark_settled(o, &ctx, &row.outbox_id, 1, false), 0);
+    fixture_place(item, &row, 1);
+    assert_int_equal(
+        fixture_orders->ops->mark_settled(fixture_orders, &ctx, &row.outbox_id, 1, false), 0);
     assert_int_equal(unpublished(results, 4), 0);
     assert_int_equal(fixture_number("SELECT count(*) FROM outbox WHERE settled_at = published_at"),
                      1);
@@ -109,7 +90,7 @@ static struct orders_retained retain(bool results)
     const struct orders_retention what = {
         .after_ms = 1, .strays_ms = 1000, .max = 100, .results = results};
     struct orders_retained taken = {0};
-    assert_int_equal(o->ops->retain(o, &ctx, &what, &taken), 0);
+    assert_int_equal(fixture_orders->ops->retain(fixture_orders, &ctx, &what, &taken), 0);
     return taken;
 }
 
@@ -120,7 +101,7 @@ static void test_retention(void **state)
     struct orders_row rows[3];
     char sql[512];
     fixture_rows(rows, 3);
-    place(item, rows, 3);
+    fixture_place(item, rows, 3);
     const int64_t ids[] = {rows[0].outbox_id, rows[1].outbox_id, rows[2].outbox_id};
     mark_settled(ids, 3);
     snprintf(sql, sizeof sql,
@@ -147,7 +128,7 @@ static void test_retention(void **state)
     /* strays */
     struct ctx ctx = fixture_ctx(5000000);
     int64_t age;
-    assert_int_equal(o->ops->beat(o, &ctx, STR("old"), 0, &age), 0);
+    assert_int_equal(fixture_orders->ops->beat(fixture_orders, &ctx, STR("old"), 0, &age), 0);
     fixture_execute("UPDATE worker_lives SET beat_at = now() - interval '1 day'");
     assert_int_equal(retain(false).rows[ORDERS_T_LIVES], 1);
 }
@@ -179,7 +160,7 @@ static void test_quarantined_commands(void **state)
         if (i > 0)
             letters[i].reservation_id = ids.reservation_id;
     }
-    assert_int_equal(o->ops->quarantine(o, &ctx, letters, 3, settled), 0);
+    assert_int_equal(fixture_orders->ops->quarantine(fixture_orders, &ctx, letters, 3, settled), 0);
     for (int i = 0; i < 3; i++)
         assert_false(settled[i]);
     assert_int_equal(fixture_number("SELECT count(*) FROM consumer_inbox WHERE status = "
@@ -208,15 +189,21 @@ static void test_parked_failed(void **state)
                                .order_id = row.order_id,
                                .body = STR("{}"),
                                .payment_id = STR("")};
-    assert_int_equal(o->ops->cancel(o, &ctx, item, &c, 1, false), 0);
+    assert_int_equal(fixture_orders->ops->cancel(fixture_orders, &ctx, item, &c, 1, false), 0);
     assert_int_equal(c.outcome, ORDERS_PARKED);
-    assert_int_equal(o->ops->parked_failed(o, &ctx, &c.message_id, 1, "boom", 2, &quarantined), 0);
+    assert_int_equal(fixture_orders->ops->parked_failed(fixture_orders, &ctx, &c.message_id, 1,
+                                                        "boom", 2, &quarantined),
+                     0);
     assert_int_equal(quarantined, 0);
-    assert_int_equal(o->ops->parked_failed(o, &ctx, &c.message_id, 1, "boom", 2, &quarantined), 0);
+    assert_int_equal(fixture_orders->ops->parked_failed(fixture_orders, &ctx, &c.message_id, 1,
+                                                        "boom", 2, &quarantined),
+                     0);
     assert_int_equal(quarantined, 1);
-    assert_int_equal(o->ops->parked_failed(o, &ctx, &c.message_id, 1, "boom", 2, &quarantined), 0);
+    assert_int_equal(fixture_orders->ops->parked_failed(fixture_orders, &ctx, &c.message_id, 1,
+                                                        "boom", 2, &quarantined),
+                     0);
     assert_int_equal(quarantined, 0);
-    assert_int_equal(o->ops->cancel(o, &ctx, item, &c, 1, false), 0);
+    assert_int_equal(fixture_orders->ops->cancel(fixture_orders, &ctx, item, &c, 1, false), 0);
     assert_int_equal(c.outcome, ORDERS_COMMAND_QUARANTINED);
 }
 
@@ -227,5 +214,5 @@ int main(void)
         cmocka_unit_test(test_retention),     cmocka_unit_test(test_quarantined_commands),
         cmocka_unit_test(test_parked_failed),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, fixture_port_setup, fixture_port_teardown);
 }
