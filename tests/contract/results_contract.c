@@ -86,6 +86,27 @@ static int times(const struct results_row *r, const char **bodies, int n)
     return found;
 }
 
+static bool all_among(struct results_row *rows, int n_rows, const char **bodies, int n)
+{
+    for (int i = 0; i < n_rows; i++) {
+        if (!times(&rows[i], bodies, n))
+            return false;
+    }
+    return true;
+}
+
+/* Other rows of the item, and second copies, may be there, too, and be read first. */
+static void assert_there(struct item item, struct results_row *rows, int n_rows)
+{
+    const char *bodies[2 * RESULTS_MAX];
+    int before, n = n_rows - 1;
+    do {
+        before = n;
+        n = backend_read(item, before + 1, bodies, 2 * RESULTS_MAX);
+    } while (!all_among(rows, n_rows, bodies, n) && n > before);
+    assert_true(all_among(rows, n_rows, bodies, n));
+}
+
 static void test_published_is_there(void **state)
 {
     const char *bodies[RESULTS_MAX];
@@ -99,26 +120,21 @@ static void test_published_is_there(void **state)
     assert_int_equal(publish(item, rows, 3), 0);
     for (int i = 0; i < 3; i++)
         assert_true(rows[i].published);
-    int n = backend_read(item, 3, bodies, RESULTS_MAX);
-    for (int i = 0; i < 3; i++)
-        assert_true(times(&rows[i], bodies, n) >= 1);
+    assert_there(item, rows, 3);
     assert_int_equal(backend_read(other, 0, bodies, RESULTS_MAX), 0);
 }
 
 static void test_as_many_as_may_be(void **state)
 {
     static struct results_row rows[RESULTS_MAX];
-    const char *bodies[2 * RESULTS_MAX];
     struct item item = backend_item();
     (void)state;
     for (int i = 0; i < RESULTS_MAX; i++)
         rows[i] = row(item, i);
     assert_int_equal(publish(item, rows, RESULTS_MAX), 0);
-    int n = backend_read(item, RESULTS_MAX, bodies, 2 * RESULTS_MAX);
-    for (int i = 0; i < RESULTS_MAX; i++) {
+    for (int i = 0; i < RESULTS_MAX; i++)
         assert_true(rows[i].published);
-        assert_true(times(&rows[i], bodies, n) >= 1);
-    }
+    assert_there(item, rows, RESULTS_MAX);
 }
 
 /* Once more is allowed: whoever reads knows it by its id. */
@@ -166,7 +182,6 @@ static void test_cancel(void **state)
 
 static void test_away_and_back(void **state)
 {
-    const char *bodies[RESULTS_MAX];
     struct item item = backend_item();
     struct results_row r = row(item, 1);
     struct results_publish p = {.item = item, .rows = &r, .n = 1};
@@ -182,8 +197,7 @@ static void test_away_and_back(void **state)
     while (publish(item, &r, 1) < 0)
         assert_true(backend_now_us() < until);
     assert_true(r.published);
-    int n = backend_read(item, 1, bodies, RESULTS_MAX);
-    assert_true(times(&r, bodies, n) >= 1);
+    assert_there(item, &r, 1);
 }
 
 static int setup(void **state)

@@ -120,7 +120,10 @@ def test_in_front_it_leaves_nothing(place, number, left):
 def test_interrupted_while_it_starts(place):
     starting = subprocess.Popen([SCRIPT, "up", "--dir", place, "--grace", "1"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                 stderr=subprocess.DEVNULL)
+    wait_for("its first part", lambda: running(place), 60)
+    os.kill(running(place)[0], signal.SIGSTOP)  # so it cannot be up before it is interrupted
     wait_for("its parts", lambda: len(running(place)) == 2, 60)
+    assert starting.poll() is None
     starting.send_signal(signal.SIGINT)
     assert starting.wait(60) == 130
     assert running(place) == []
