@@ -87,8 +87,8 @@ static bool accept_one(struct http_server *s)
         return false;
     }
     if (s->n_open >= s->limits.max_connections) {
+        metric_add(s->metrics.refused_connections, 1); /* whoever sees the close finds it counted */
         close(fd);
-        metric_add(s->metrics.refused_connections, 1);
     } else if (http_conn_new(s, fd)) {
         metric_add(s->metrics.accepted, 1);
     } else {
