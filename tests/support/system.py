@@ -105,8 +105,14 @@ class Program(Server):
 
     def observe(self, final=False):
         """Its metrics, for the audit."""
-        if self.system.observed:
-            self._observe(self.metrics(), final)
+        if not self.system.observed:
+            return
+        try:
+            metrics = self.metrics()
+        except (OSError, client.Closed):
+            wait_for(f"{self.part} to answer, or to end", lambda: not self.alive(), 10)
+            return
+        self._observe(metrics, final)
 
     def kill(self):
         self.system.note_fault(f"kill -9 {self.part}")
