@@ -248,7 +248,7 @@ static enum flow_result step_tell(struct flow *f)
 {
     struct worker *w = worker_of(f);
     struct reconcile *r = &w->reconcile;
-    bool found_all = r->walk == WALKS && r->counts.republished == 0 && r->counts.ended == 0;
+    bool found_all = r->walk == WALKS && r->counts.republished == 0 && r->counts.unanswered == 0;
     findings_show(w);
     report_log(w, r->item);
     strbuf_clear(&r->detail);

@@ -40,7 +40,9 @@ enum reconcile_walk { WALK_BUYERS, WALK_ORDERS, WALK_PENDING, WALKS };
 
 struct reconcile_counts {
     int64_t active, in_flight, returning;
-    int64_t republished, ended; /* orders of Redis that PostgreSQL does not have; or ended */
+    /* Orders of Redis that PostgreSQL does not have: placed again just now; what became of them, or
+     * will, has not reached the buyer's record. */
+    int64_t republished, unanswered;
 };
 
 struct reconcile {

@@ -45,6 +45,7 @@ static bool judge_ordered(struct worker *w, const struct reservation *r,
             note(w, FINDING_LEDGER, r, in);
     } else if (look->unsettled) {
         n->returning++;
+        n->unanswered += s[0] == '\0';
     } else if (!in->found) {
         note(w, FINDING_LOST, r, NULL);
         return true;
@@ -52,10 +53,11 @@ static bool judge_ordered(struct worker *w, const struct reservation *r,
         note(w, FINDING_LOST, r,
              in); /* the message is known, its order is gone: nothing to place */
     } else if (verdict_terminal(in->verdict.state)) {
-        n->ended++;
+        n->unanswered++;
         note(w, FINDING_SETTLE, r, in);
     } else {
         n->in_flight++; /* a dead letter: held until it is given up (rule 25) */
+        n->unanswered++;
     }
     return false;
 }

@@ -359,6 +359,27 @@ static void test_a_lost_order_that_cannot_be_placed(void **state)
     end();
 }
 
+/* A round that meets its refusal committed and not settled yet has not answered the buyer: the next
+ * ones do. */
+static void test_a_lost_order_is_refused_slowly(void **state)
+{
+    (void)state;
+    begin(2);
+    bought(1, 2);
+    lose(1);
+    place_a_stranger();
+    mem_db_promote(x.db);
+    mem_faults_add(mem_stock_faults(x.stock), MEM_STOCK_SETTLE, 0, MEM_FAULT_NOT_DONE, 0);
+    run_rounds(ITEM, 3);
+    assert_true(told(ITEM, "\"returning\":1"));
+    assert_string_equal(world_state(&x, ITEM, 1), "SUCCEEDED");
+    mem_faults_clear(mem_stock_faults(x.stock), -1);
+    world_run(&x, 10 * S);
+    run_rounds(ITEM, 3);
+    assert_string_equal(world_state(&x, ITEM, 1), "FAILED/LOST_ORDER");
+    end();
+}
+
 /* The same where the raise of the total was lost, too: afterwards both stores agree again. */
 static void test_a_lost_raise_of_the_total(void **state)
 {
@@ -489,6 +510,7 @@ int main(void)
         cmocka_unit_test(test_totals_that_differ),
         cmocka_unit_test(test_a_promotion_that_lost_orders),
         cmocka_unit_test(test_a_lost_order_that_cannot_be_placed),
+        cmocka_unit_test(test_a_lost_order_is_refused_slowly),
         cmocka_unit_test(test_a_lost_raise_of_the_total),
         cmocka_unit_test(test_success_is_not_taken_back_without_a_timeline_change),
         cmocka_unit_test(test_only_on_demand),
