@@ -18,9 +18,17 @@ struct finish {
     struct work *works[];
 };
 
+/* Also when the answer that said so was lost and the inbox answers now. */
+static enum orders_outcome outcome_of(struct worker *w, const struct orders_row *r)
+{
+    bool unsure = unsure_take(&w->unsure, &r->message_id);
+    bool own = r->verdict.state == VERDICT_SUCCEEDED && !r->give_back && !r->other_order_id;
+    return unsure && own && r->outcome == ORDERS_KNOWN ? ORDERS_CREATED : r->outcome;
+}
+
 static void note_outcome(struct worker *w, struct work *k, const struct orders_row *r)
 {
-    switch (r->outcome) {
+    switch (outcome_of(w, r)) {
     case ORDERS_CREATED:
         metric_add(w->metrics.order_created, 1);
         metric_observe_us(w->metrics.order_delay, w->wall_us(w) - k->e.created_at_us);

@@ -213,6 +213,8 @@ static enum flow_result step_judge(struct flow *f)
         flow_goto(f, PICK);
         return FLOW_NEXT;
     }
+    for (int i = from; b->command == EVENT_CREATE && err_is_unknown(rc) && i < from + n; i++)
+        unsure_add(&w->unsure, &b->works[i]->e.message_id);
     if (rc == ERR_INVALID) {
         flow_goto(f, PICK);
         if (n == 1) {

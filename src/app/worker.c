@@ -48,6 +48,7 @@ void worker_init(struct worker *w)
     suspects_init(w);
     returned_init(w);
     burial_init(w);
+    unsure_init(&w->unsure);
     marks_init(w);
     progress_init(w);
     catalog_init(w);
@@ -114,6 +115,7 @@ void worker_deinit(struct worker *w)
     epoch_watch_deinit(w);
     progress_stop(w);
     marks_deinit(w);
+    unsure_deinit(&w->unsure);
     burial_deinit(w);
     catalog_deinit(w);
     lanes_deinit(w);

@@ -32,6 +32,7 @@
 #include "app/share.h"
 #include "app/suspects.h"
 #include "app/sweep.h"
+#include "app/unsure.h"
 #include "app/worker_metrics.h"
 #include "base/ctx.h"
 #include "base/log.h"
@@ -96,6 +97,7 @@ struct worker {
     struct returned returned;
     struct burials burials;
     struct lease lease;
+    struct unsure unsure;
     struct marks marks;
     struct progress progress;
     struct health health;

@@ -143,6 +143,8 @@ enum orders_table {
     ORDERS_T_PARKED,
     ORDERS_T_RUNS,
     ORDERS_T_ACTIONS,
+    ORDERS_T_REBUILDS,
+    ORDERS_T_TURNS,
     ORDERS_T_LIVES,
     ORDERS_T_ITEMS, /* no rows go: so many items are done */
     ORDERS_TABLES
@@ -153,7 +155,8 @@ static inline const char *orders_table_name(enum orders_table t)
     static const char *const names[ORDERS_TABLES] = {
         "outbox",           "consumer_inbox", "stock_ledger",    "consumer_attempt_log",
         "suspect_runs",     "dead_letters",   "parked_commands", "reconciliation_runs",
-        "operator_actions", "worker_lives",   "activities"};
+        "operator_actions", "rebuilds",       "reconcile_items", "worker_lives",
+        "activities"};
     return names[t];
 }
 struct orders_retained {

@@ -24,6 +24,7 @@ def test_each_lost_commit_is_counted():
         told = item.audit("--sold-out", "--strict")
         assert {c["id"]: c["result"] for c in told["checks"]} == {c["id"]: "ok" for c in told["checks"]}
         assert told["counts"]["orders"] == 40
+        assert s.worker.metric("seckill_order_created_total") == 40, "also those that only the inbox told of"
 
 
 def test_each_lost_hold_is_counted():

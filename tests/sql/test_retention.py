@@ -8,7 +8,7 @@ from sale import ident
 HOUR = 3_600_000
 DAY = 24 * HOUR
 TABLES = ("outbox", "consumer_inbox", "stock_ledger", "consumer_attempt_log", "suspect_runs", "dead_letters", "parked_commands",
-          "reconciliation_runs", "operator_actions")
+          "reconciliation_runs", "operator_actions", "rebuilds", "reconcile_items")
 
 
 class Shop:
@@ -48,6 +48,9 @@ class Shop:
         item = (self.life.activity, self.life.sku)
         self.c.execute("INSERT INTO reconciliation_runs (activity_id, sku_id, outcome) VALUES (%s, %s, 'CLEAN')", item)
         self.c.execute("INSERT INTO operator_actions (action, activity_id, sku_id) VALUES ('look', %s, %s)", item)
+        for epoch in (2, 3):
+            self.c.execute("INSERT INTO rebuilds (activity_id, sku_id, epoch, life, reason) VALUES (%s, %s, %s, 'life', 'lost')", (*item, epoch))
+        self.c.execute("INSERT INTO reconcile_items (activity_id, sku_id) VALUES (%s, %s)", item)
         self.c.execute("UPDATE outbox SET settled_at = clock_timestamp(), published_at = clock_timestamp() WHERE (activity_id, sku_id) = (%s, %s)", item)
         return messages
 

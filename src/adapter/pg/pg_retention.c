@@ -1,7 +1,9 @@
 /* Retention: seckill_retain and seckill_retain_strays of sql/. */
 #include "adapter/pg/pg_orders.h"
 
-static int add(const PGresult *r, struct orders_retained *taken)
+/* A table that only a newer schema knows is not counted: workers of the version before go on beside
+ * it. */
+static void add(const PGresult *r, struct orders_retained *taken)
 {
     taken->more |= PQntuples(r) > 0;
     for (int i = 0; i < PQntuples(r); i++) {
@@ -9,11 +11,9 @@ static int add(const PGresult *r, struct orders_retained *taken)
         while (t < ORDERS_TABLES &&
                !str_eq(pg_str(r, i, 0), str_of(orders_table_name((enum orders_table)t))))
             t++;
-        if (t == ORDERS_TABLES)
-            return ERR_INTERNAL;
-        taken->rows[t] += pg_i64(r, i, 1);
+        if (t < ORDERS_TABLES)
+            taken->rows[t] += pg_i64(r, i, 1);
     }
-    return 0;
 }
 
 /* What nobody can need goes twice as well as once: a lost answer is no unknown write. */
@@ -32,7 +32,7 @@ int pg_retain(struct orders *o, const struct ctx *ctx, const struct orders_reten
         pg_conn_query(c, ctx, PG_READS,
                       "SELECT table_name, deleted FROM seckill_retain($1, $2, $3)", &a, "tq", &r);
     if (rc == 0)
-        rc = add(r, taken);
+        add(r, taken);
     /* These are few: only when no item is due. */
     if (rc || PQntuples(r) > 0)
         return rc;
@@ -42,5 +42,7 @@ int pg_retain(struct orders *o, const struct ctx *ctx, const struct orders_reten
     rc = pg_conn_query(c, ctx, PG_READS,
                        "SELECT table_name, deleted FROM seckill_retain_strays($1, $2)", &a, "tq",
                        &strays);
-    return rc ? rc : add(strays, taken);
+    if (rc == 0)
+        add(strays, taken);
+    return rc;
 }

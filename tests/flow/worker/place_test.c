@@ -171,9 +171,11 @@ static void test_a_lost_commit_is_asked_again(void **state)
     struct world x;
     (void)state;
     start_with_fault(&x, 1, MEM_FAULT_REPLY_LOST, 0);
+    int64_t made = (int64_t)metric_value(x.w->metrics.order_created);
     world_run(&x, 700 * MS);
     assert_string_equal(world_trace(&x), "place 1=ERR_UNCERTAIN | place 1 | settle 1 "
                                          "| ack 1 | unsettled 1 | settle 1 | mark 1");
+    assert_int_equal(metric_value(x.w->metrics.order_created), made + 1);
     finish_clean(&x);
 }
 
