@@ -1,6 +1,8 @@
 #include "app/command.h"
 
 #include "app/finish.h"
+#include "app/place.h"
+#include "app/remembered.h"
 #include "app/worker.h"
 #include "base/crashpoint.h"
 #include "base/panic.h"
@@ -96,6 +98,8 @@ void command_finish(struct worker *w, struct item item, struct work **works,
 {
     crashpoint("after_command");
     struct finish *f = finish_new(w, item, n);
+    struct uuid known[PLACE_BATCH_MAX];
+    int n_known = 0;
     for (int i = 0; i < n; i++) {
         const struct orders_command *r = &rows[i];
         struct work *k = works[i];
@@ -105,9 +109,11 @@ void command_finish(struct worker *w, struct item item, struct work **works,
         }
         command_note(w, &k->e, r);
         command_tell_refusal(w, &k->e, r);
+        known[n_known++] = r->message_id;
         worker_outcome(k, r->fresh ? OUTCOME_COMMAND : OUTCOME_DUPLICATE);
         struct stock_settle_row row = command_settle_row(r);
         finish_add(f, k, r->outbox_id ? &row : NULL, r->outbox_id);
     }
+    remembered_forget(w, item, known, n_known);
     finish_go(f);
 }

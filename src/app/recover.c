@@ -4,7 +4,7 @@
 #include "app/worker.h"
 #include "base/panic.h"
 
-enum { IDLE, ITEM, RETIRE, LIST, ORPHANS, LOCATE, INBOX, SETTLE, ACT, NEXT, STATES };
+enum { IDLE, ITEM, RETIRE, COMMANDS, LIST, ORPHANS, LOCATE, INBOX, SETTLE, ACT, NEXT, STATES };
 enum { ACTING_MAX = 16 };
 
 static struct worker *worker_of(struct flow *f)
@@ -52,13 +52,15 @@ static void on_item(struct op *op, int rc)
 {
     struct worker *w = container_of(op, struct worker, recover.item_op.op);
     struct recover *r = &w->recover;
+    if (rc == 0)
+        r->skew_ms = r->item_op.info.now_ms - worker_wall_ms(w);
     r->ends_ms = rc == 0 ? r->item_op.info.ends_ms : 0;
     if (rc < 0)
         failed(w, "recovery cannot read an item", rc);
     if (rc == 1 && r->item_op.listed)
         flow_goto(&r->flow, RETIRE);
     else
-        flow_goto(&r->flow, LIST);
+        flow_goto(&r->flow, rc == 0 ? COMMANDS : LIST);
     flow_resume(&r->flow);
 }
 
@@ -105,6 +107,23 @@ static enum flow_result step_retire(struct flow *f)
     r->pages++;
     flow_goto(f, NEXT);
     retire_start(&r->retire, w, r->item, worker_wall_ms(w) + r->skew_ms, on_retired);
+    return FLOW_WAIT;
+}
+
+static void on_remembered(struct remembered *m)
+{
+    flow_resume(&container_of(m, struct recover, remembered)->flow);
+}
+
+static enum flow_result step_commands(struct flow *f)
+{
+    struct worker *w = worker_of(f);
+    struct recover *r = &w->recover;
+    if (r->stopped)
+        return go(f, LIST);
+    flow_goto(f, LIST);
+    remembered_start(&r->remembered, w, r->item, recover_passed_before_ms(w, r->item),
+                     on_remembered);
     return FLOW_WAIT;
 }
 
@@ -364,7 +383,8 @@ static enum flow_result step_next(struct flow *f)
 
 static const struct flow_state states[STATES] = {
     [IDLE] = {"IDLE", FLOW_TO(ITEM), step_idle},
-    [ITEM] = {"ITEM", FLOW_TO(LIST) | FLOW_TO(RETIRE), step_item},
+    [ITEM] = {"ITEM", FLOW_TO(COMMANDS) | FLOW_TO(LIST) | FLOW_TO(RETIRE), step_item},
+    [COMMANDS] = {"COMMANDS", FLOW_TO(LIST), step_commands},
     [RETIRE] = {"RETIRE", FLOW_TO(NEXT), step_retire},
     [LIST] = {"LIST", FLOW_TO(ORPHANS), step_list},
     [ORPHANS] = {"ORPHANS", FLOW_TO(LOCATE), step_orphans},

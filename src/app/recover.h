@@ -1,9 +1,11 @@
 /* Reservations that stay unsettled although the queue has passed them (rules 28–31): settled again
  * from the inbox, published again with the same message_id, in the end voided.
  *
- *   IDLE → ITEM → LIST → ORPHANS → LOCATE → INBOX → SETTLE → ACT → NEXT → LIST or ITEM … → IDLE
+ *   IDLE → ITEM → COMMANDS → LIST → ORPHANS → LOCATE → INBOX → SETTLE → ACT → NEXT → LIST or ITEM …
+ * → IDLE
  *
  *   ITEM     its state; one without keys is retired if its time was over (retire.h)
+ *   COMMANDS those that the queue has passed (remembered.h)
  *   LIST     a page of one item's pending reservations, older than recover_after. What of it
  *            cannot be read is counted, told and passed over: it must not stop the others
  *   ORPHANS  members whose record is gone (orphans.h)
@@ -22,6 +24,7 @@
 
 #include "app/orphans.h"
 #include "app/recover_row.h"
+#include "app/remembered.h"
 #include "app/retire.h"
 #include "app/settling.h"
 #include "app/share.h"
@@ -49,6 +52,7 @@ struct recover {
 
     struct stock_item_get item_op;
     struct stock_pending list;
+    struct remembered remembered;
     struct orphans orphans;
     struct retire retire;
     struct recover_row rows[RECOVER_ROWS]; /* candidates of this page */

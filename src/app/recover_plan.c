@@ -12,19 +12,36 @@ static int64_t age_us(struct worker *w, const struct reservation *res)
 }
 
 /* Where the transport does not say it (rule 30): the queue has passed what is older than the oldest
- * that waits, or that any worker has in its hands. */
-static void judge_by_age(struct worker *w, struct recover_row *row)
+ * that waits, or that any worker has in its hands. That age, or 0: nothing waits; -1: unknown. */
+static int64_t oldest_us(struct worker *w, struct item item)
 {
-    const struct catalog_backlog *backlog = catalog_backlog(w, row->item);
+    const struct catalog_backlog *backlog = catalog_backlog(w, item);
     /* A queue that tells of its positions tells of what all consumers hold, too. */
     int64_t fleet_ms = w->catalog.one_queue ? health_fleet_age_ms(w) : 0;
-    row->position_known = backlog && fleet_ms >= 0;
-    if (!row->position_known)
-        return;
-    bool empty = backlog->waiting + backlog->in_hand == 0 && fleet_ms == 0;
+    if (!backlog || fleet_ms < 0)
+        return -1;
+    if (backlog->waiting + backlog->in_hand == 0 && fleet_ms == 0)
+        return 0;
     int64_t oldest_ms = backlog->oldest_age_ms > fleet_ms ? backlog->oldest_age_ms : fleet_ms;
-    bool passed = empty || oldest_ms * 1000 + AGE_SLACK_US < age_us(w, &row->r);
-    row->position = passed ? QUEUE_PASSED : QUEUE_WAITING;
+    return oldest_ms * 1000 + AGE_SLACK_US;
+}
+
+static void judge_by_age(struct worker *w, struct recover_row *row)
+{
+    int64_t oldest = oldest_us(w, row->item);
+    row->position_known = oldest >= 0;
+    if (row->position_known)
+        row->position = oldest == 0 || oldest < age_us(w, &row->r) ? QUEUE_PASSED : QUEUE_WAITING;
+}
+
+int64_t recover_passed_before_ms(struct worker *w, struct item item)
+{
+    int64_t age = oldest_us(w, item);
+    if (age < 0)
+        age = w->cfg.recover_unknown_age_us;
+    if (age < w->cfg.recover_after_us)
+        age = w->cfg.recover_after_us;
+    return worker_wall_ms(w) + w->recover.skew_ms - age / 1000;
 }
 
 bool recover_is_candidate(struct worker *w, struct recover_row *row)

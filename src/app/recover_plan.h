@@ -7,6 +7,9 @@
 
 /* Whether the queue has passed it, as far as is known, so that PostgreSQL is asked. */
 bool recover_is_candidate(struct worker *w, struct recover_row *row);
+/* What the item's queue has passed by its age is older than this, by the store's clock; where the
+ * age is not known, what is old enough to be taken for it (rules 30, 31). */
+int64_t recover_passed_before_ms(struct worker *w, struct item item);
 /* Its plan, where the inbox has no outcome. */
 void recover_make_plan(struct worker *w, struct recover_row *row, const struct orders_inbox *inbox);
 /* Whether a reservation of that time (the store's clock) was held for max_hold while everything was

@@ -21,7 +21,10 @@ struct send_command {
         struct stock_lookup lookup;
         struct stock_item_get item;
         struct queue_publish publish;
+        struct stock_remember remember;
     } call;
+    struct strbuf body; /* over room */
+    char room[EVENT_MAX_BYTES];
     char payment_id[EVENT_PAYMENT_ID_MAX];
     char traceparent[SEND_TRACEPARENT_MAX];
     char tracestate[EVENT_TRACE_MAX];
@@ -147,19 +150,16 @@ static void on_published(struct op *op, int rc)
     struct send_pool *p = s->pool;
     crashpoint("after_command_publish");
     rc = rc > 0 ? ERR_INTERNAL : rc;
-    if (rc == 0) {
-        metric_add(p->count.sent, 1);
-        s->answer.answer = ANSWER_ACCEPTED;
-    } else if (err_is_unknown(rc)) {
+    if (err_is_unknown(rc)) {
         metric_add(p->count.unknown, 1);
         s->answer.answer = ANSWER_TIMEOUT;
-    } else {
+    } else if (rc < 0) {
         metric_add(p->count.refused, 1);
         s->answer.answer = answer_of_refused_publish(rc);
     }
     if (rc < 0)
         log_unsent(s, rc);
-    flow_goto(&s->flow, SEND_ANSWER);
+    flow_goto(&s->flow, rc == 0 ? SEND_REMEMBER : SEND_ANSWER);
     flow_resume(&s->flow);
 }
 
@@ -191,6 +191,48 @@ static enum flow_result step_publish(struct flow *f)
     return FLOW_WAIT;
 }
 
+/* --- REMEMBER --- */
+
+static void on_remember(struct op *op, int rc)
+{
+    struct send_command *s = container_of(op, struct send_command, call.remember.op);
+    s->answer.answer = rc == 0 ? ANSWER_ACCEPTED : ANSWER_TIMEOUT;
+    if (rc == 0) {
+        metric_add(s->pool->count.sent, 1);
+    } else {
+        static struct log_limit limit;
+        uint64_t suppressed;
+        metric_add(s->pool->count.unkept, 1);
+        if (log_allowed(&limit, s->pool->sched->now_us, &suppressed))
+            log_warn("a command was published and is not known to be remembered",
+                     LOG_Z("command", event_command_name(s->command)),
+                     LOG_UUID("message_id", &s->event.message_id),
+                     LOG_I("activity_id", s->answer.item.activity_id),
+                     LOG_I("sku_id", s->answer.item.sku_id),
+                     LOG_Z("error_kind", rc < 0    ? err_name(rc)
+                                         : rc == 1 ? "no_item"
+                                                   : "too_many"),
+                     LOG_B("retryable", true), LOG_I("suppressed", (int64_t)suppressed));
+    }
+    flow_goto(&s->flow, SEND_ANSWER);
+    flow_resume(&s->flow);
+}
+
+static enum flow_result step_remember(struct flow *f)
+{
+    struct send_command *s = send_of(f);
+    struct send_pool *p = s->pool;
+    strbuf_init_fixed(&s->body, s->room, sizeof(s->room));
+    event_encode(&s->event, false, &s->body);
+    s->call.remember = (struct stock_remember){.op = {on_remember, store_deadline(s)},
+                                               .item = s->answer.item,
+                                               .message_id = s->event.message_id,
+                                               .body = strbuf_str(&s->body),
+                                               .most = p->most};
+    p->stock->ops->remember(p->stock, &s->call.remember);
+    return FLOW_WAIT;
+}
+
 /* --- ANSWER --- */
 
 static enum flow_result step_answer(struct flow *f)
@@ -219,7 +261,8 @@ static const struct flow_state states[SEND_STATES] = {
     [SEND_LOOKUP] = {"LOOKUP", FLOW_TO(SEND_ITEM) | FLOW_TO(SEND_PUBLISH) | FLOW_TO(SEND_ANSWER),
                      step_lookup},
     [SEND_ITEM] = {"ITEM", FLOW_TO(SEND_PUBLISH) | FLOW_TO(SEND_ANSWER), step_item},
-    [SEND_PUBLISH] = {"PUBLISH", FLOW_TO(SEND_ANSWER), step_publish},
+    [SEND_PUBLISH] = {"PUBLISH", FLOW_TO(SEND_REMEMBER) | FLOW_TO(SEND_ANSWER), step_publish},
+    [SEND_REMEMBER] = {"REMEMBER", FLOW_TO(SEND_ANSWER), step_remember},
     [SEND_ANSWER] = {"ANSWER", 0, step_answer},
 };
 static const struct flow_kind kind = {
@@ -250,6 +293,7 @@ int send_pool_init(struct send_pool *p, int n)
     p->count.sent = result(p, "sent");
     p->count.refused = result(p, "refused");
     p->count.unknown = result(p, "unknown");
+    p->count.unkept = result(p, "unkept");
     p->count.declined = result(p, "declined");
     p->count.overloaded = result(p, "overloaded");
     return 0;

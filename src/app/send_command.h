@@ -3,8 +3,9 @@
  *   send_command ─ no slot, no time ──► refused at once, no flow
  *        │
  *     LOOKUP ─┬─ found ───────────────► PUBLISH ─┐
- *             ├─ cancel of what is over ────────►┤
- *             ├─ not there ─► ITEM ─┬────────────► ANSWER
+ *             │                                  ├─ accepted ─► REMEMBER ─┐
+ *             ├─ cancel of what is over ────────►┤                        │
+ *             ├─ not there ─► ITEM ─┬────────────► ANSWER ◄───────────────┘
  *             │                     └─ payment ─► PUBLISH
  *             └─ failed ────────────────────────►┘
  *
@@ -15,7 +16,11 @@
  * order or a refund.
  *
  * PUBLISH waits for the queue's word: 202 only when it accepted; 503 when it certainly did not; 504
- * when nobody knows: the same command again is the same message. Nothing is kept here.
+ * when nobody knows: the same command again is the same message.
+ *
+ * REMEMBER keeps what was accepted beside the queue, so that a 202 outlives either of them
+ * (docs/decisions/0026). Not remembered, or unknown: 504, since it may be carried out and may get
+ * lost.
  *
  * Invariant: nothing was published before PUBLISH, and one message at most from then on. The viewer
  * may leave at any time; what is being published then still is.
@@ -33,7 +38,7 @@
 
 #define SEND_TRACEPARENT_MAX 64
 
-enum send_state { SEND_LOOKUP, SEND_ITEM, SEND_PUBLISH, SEND_ANSWER, SEND_STATES };
+enum send_state { SEND_LOOKUP, SEND_ITEM, SEND_PUBLISH, SEND_REMEMBER, SEND_ANSWER, SEND_STATES };
 
 struct send_request {
     enum event_command command; /* EVENT_CANCEL or EVENT_PAY */
@@ -69,6 +74,7 @@ struct send_pool {
     struct sched *sched;
     int64_t budget_us; /* the whole */
     int64_t store_us;  /* one call of the stock port */
+    int most;          /* commands remembered of an item: beyond it none is accepted */
     void (*on_answer)(struct send_pool *p, void *viewer, const struct send_answer *a);
     void (*on_idle)(struct send_pool *p); /* the last flow ended; may be NULL */
 
@@ -77,7 +83,7 @@ struct send_pool {
     struct list free;
     int n, busy;
     struct {
-        struct metric *sent, *refused, *unknown, *declined, *overloaded;
+        struct metric *sent, *refused, *unknown, *unkept, *declined, *overloaded;
     } count;
 };
 

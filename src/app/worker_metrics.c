@@ -196,6 +196,9 @@ void worker_metrics_init(struct worker_metrics *m)
     m->voided = counter("seckill_recover_voided_total", "Reservations given up and released.");
     m->resettled =
         counter("seckill_recover_resettled_total", "Reservations settled again by recovery.");
+    m->commands_recovered =
+        counter("seckill_recover_commands_total",
+                "Cancels and payments that the queue had lost, run from what Redis remembers.");
     m->age_unknown = gauge("seckill_recover_age_unknown",
                            "Reservations whose place in the queue was unknown in the last look.");
     m->suspects = counter("seckill_suspects_total",

@@ -43,7 +43,7 @@ struct worker_metrics {
     struct metric *commands[EVENT_COMMANDS][ORDERS_COMMAND_OUTCOMES]; /* NULL: cannot be */
     struct metric *expired, *sweep_failures;
     struct metric *settle_failures, *marks_dropped, *relayed, *relay_later;
-    struct metric *pending, *republished, *voided, *resettled, *age_unknown;
+    struct metric *pending, *republished, *voided, *resettled, *age_unknown, *commands_recovered;
     struct metric *results_published, *results_failures, *results_unmarked;
     struct metric *results_waiting, *results_age;
     struct metric *retained[ORDERS_TABLES], *retain_failures;

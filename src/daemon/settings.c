@@ -37,6 +37,7 @@ const struct conf_option settings_table[] = {
     {"api.retry_percent", CONF_INT, AT(api.retry_percent), "5", 0, 100, .help = "second tries of the hold, as a share of the minute's requests"},
     {"api.retry_floor", CONF_INT, AT(api.retry_floor), "10", 0, 100000, .help = "second tries a minute that are always allowed"},
     {"api.max_commands", CONF_INT, AT(api.max_commands), "1024", 1, 1000000, .help = "cancels being worked on in this process, and as many payments; above: 429 OVERLOADED"},
+    {"api.commands_remembered", CONF_INT, AT(api.commands_remembered), "100000", 1, 10000000, .help = "cancels and payments of an item that Redis keeps until PostgreSQL knows them; above: 504"},
     {"api.command_timeout", CONF_DURATION, AT(api.command_us), "500ms", 5 * MS, 10 * S, .help = "whole budget of a cancel or a payment"},
 
     {"query.listen", CONF_STRING, AT(query.listen), "127.0.0.1:8082", 1, 256, .help = "address of the buyers' read path"},

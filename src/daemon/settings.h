@@ -24,7 +24,7 @@ struct settings {
         int64_t instance_lease_us;
         int64_t token_cache;
         int64_t retry_percent, retry_floor;
-        int64_t max_commands, command_us;
+        int64_t max_commands, command_us, commands_remembered;
     } api;
 
     struct {

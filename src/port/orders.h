@@ -230,6 +230,10 @@ struct orders_ops {
      * ORDERS_PARKED_MAX; out: how many. */
     int (*parked)(struct orders *, const struct ctx *, int64_t give_up_ms,
                   struct orders_parked *rows, int *n);
+    /* Commands of one item and kind that the queue may have lost: those that are not known yet are
+     * parked from now on, *n of them. A payment counts as accepted at its time from now on, too. */
+    int (*park)(struct orders *, const struct ctx *, struct item item, enum event_command kind,
+                const struct orders_command *rows, int *n);
     /* Own failures of parked commands (rule 20): one attempt more for each; those that have
      * max_attempts are quarantined as dead letters and parked no longer: *quarantined of them. */
     int (*parked_failed)(struct orders *, const struct ctx *, const struct uuid *message_ids, int n,

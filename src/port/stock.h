@@ -221,6 +221,7 @@ struct stock_unlist {
     struct op_space space;
 };
 
+#include "port/stock_commands.h"
 #include "port/stock_rebuild.h"
 
 /* --- buyers: the set for the sold-out hint, loaded in steps; rc 0: `page` holds user ids, cursor
@@ -369,6 +370,9 @@ struct stock_ops {
     void (*claim)(struct stock *, struct stock_claim *);
     void (*republished)(struct stock *, struct stock_republished *);
     void (*refuse)(struct stock *, struct stock_refuse *);
+    void (*remember)(struct stock *, struct stock_remember *);
+    void (*remembered)(struct stock *, struct stock_remembered *);
+    void (*forget)(struct stock *, struct stock_forget *);
     void (*lookup)(struct stock *, struct stock_lookup *);
     void (*pending)(struct stock *, struct stock_pending *);
     void (*item)(struct stock *, struct stock_item_get *);

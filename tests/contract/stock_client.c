@@ -211,6 +211,29 @@ int client_refuse(struct item item, int64_t user, int64_t request, int64_t n)
     RUN(refuse, &r);
 }
 
+int client_remember(struct item item, int64_t n, const char *body)
+{
+    struct stock_remember r = {
+        .item = item, .message_id = RESERVATION(n), .body = str_of(body), .most = 40};
+    RUN(remember, &r);
+}
+
+int client_remembered(struct item item, int64_t before_ms, struct stock_remembered *r)
+{
+    r->op = begin();
+    r->item = item;
+    r->before_ms = before_ms;
+    backend_stock()->ops->remembered(backend_stock(), r);
+    return end();
+}
+
+int client_forget(struct item item, int64_t n)
+{
+    struct uuid id = RESERVATION(n);
+    struct stock_forget r = {.item = item, .message_ids = &id, .n = 1};
+    RUN(forget, &r);
+}
+
 int client_lookup(struct item item, int64_t user, int64_t request, struct reservation *found)
 {
     struct stock_lookup l = {

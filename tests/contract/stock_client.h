@@ -46,6 +46,11 @@ int client_claim(struct item item, int64_t user, int64_t request, int64_t n,
 int client_republished(struct item item, int64_t user, int64_t request, int64_t n,
                        const char *queue_id);
 int client_refuse(struct item item, int64_t user, int64_t request, int64_t n);
+/* message_id RESERVATION(n), at most 40 */
+int client_remember(struct item item, int64_t n, const char *body);
+/* A page; r: cursor and rows. */
+int client_remembered(struct item item, int64_t before_ms, struct stock_remembered *r);
+int client_forget(struct item item, int64_t n);
 int client_lookup(struct item item, int64_t user, int64_t request, struct reservation *found);
 int client_pending(struct item item, int64_t before_ms, int offset, int max,
                    struct stock_pending *p);

@@ -465,6 +465,8 @@ int main(void)
         T(progress_only_raises),
         T(marks),
         T(refused_cancels),
+        T(commands_are_remembered),
+        T(remembered_in_pages),
         T(claims),
         T(release_only_from_reserved),
         T(a_released_key_competes_again),

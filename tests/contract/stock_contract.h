@@ -83,6 +83,10 @@ void mend_follows_the_record(void **state);
 void lower_takes_only_what_is_too_many(void **state);
 void total_up_and_down(void **state);
 
+/* stock_contract_commands.c */
+void commands_are_remembered(void **state);
+void remembered_in_pages(void **state);
+
 /* stock_contract_rebuild.c */
 void a_rebuild(void **state);
 void a_rebuilds_steps_are_done_once(void **state);

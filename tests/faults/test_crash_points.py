@@ -178,6 +178,18 @@ def paid(sale):
     wait_for("the payment", lambda: sale.s.sql("SELECT status FROM orders WHERE order_id = %s", int(order)) == [("PAID",)])
 
 
+def forgotten(sale):
+    """Rule 27: the queue loses a command that it had accepted."""
+    keys = sale.bought(range(1, 6))
+    sale.item.await_settled()
+    sale.down()
+    assert sale.s.cancel(sale.item, 3, keys[3]).status == 202
+    sale.s.redis_client.xgroup_setid(sale.item.key("events"), GROUP, "$")
+    with sale.dies():
+        pass
+    wait_for("the cancel", lambda: sale.item.orders() == 4)
+
+
 def expired(sale):
     sale.bought(range(1, 6))
     sale.item.await_settled()
@@ -221,6 +233,7 @@ PLACES = [
     ("worker", "before_count_attempts", [at_fault]), ("worker", "suspect_marked", [suspected]),
     ("worker", "before_command", [cancelled, paid]), ("worker", "after_command", [cancelled, paid]),
     ("worker", "place_message:5", [selling_to_few]), ("worker", "command_message:3", [cancelled]),
+    ("worker", "remembered_before_park", [forgotten]), ("worker", "remembered_after_park", [forgotten]),
     ("worker", "before_expire", [expired]), ("worker", "after_expire", [expired]), ("worker", "expire_after_settle", [expired]),
     ("worker", "worker_drain_asked", [draining]), ("worker", "worker_drain_begun", [draining]),
     ("worker", "worker_drain_idle", [draining]), ("worker", "worker_drained", [draining]),

@@ -45,6 +45,8 @@ def calls(sale):
         "refuse": ([sale.key("meta"), record], [b.reservation]),
         "release": (sale.keys("meta", "stock", "buyers") + [record, sale.key("pending")],
                     [sale.item, b.user, b.request, b.reservation]),
+        "remember": (sale.keys("meta", "commands"), [new.message, 10, "{}"]),
+        "remembered": (sale.keys("meta", "commands"), ["0", 10, now, 10]),
         "republished": ([sale.key("meta"), record], [b.reservation, "5-1"]),
         "reserve": sale.reserve_call(new),
         "settle": sale.settle_call(one),
@@ -56,7 +58,7 @@ def calls(sale):
 
 
 OURS = ["claim", "control", "held", "inspect", "item", "listed", "lower", "mark", "mend", "pending", "probe", "progress",
-        "records", "refuse", "release", "republished", "reserve", "settle", "slot", "total", "warm"]
+        "records", "refuse", "release", "remember", "remembered", "republished", "reserve", "settle", "slot", "total", "warm"]
 # Those for which another type is no error: EXISTS takes any, SET replaces any, inspect looks for it (test_reconcile.py).
 ANY_TYPE = {"warm", "probe", "inspect"}
 ROW_BY_ROW = {"held", "progress", "records", "settle"}
@@ -83,7 +85,7 @@ def test_a_wrong_type_at_any_key_changes_nothing(sale, script, wrong):
             sale.r.restore(k, expiry if expiry > 0 else 0, dump, absttl=expiry > 0)
         right = sale.r.type(key)
         if right == "none":
-            right = {"reservation": "hash", "buyers": "hash", "pending": "zset"}[re.sub(r".*}:(\w+).*", r"\1", key)]
+            right = {"reservation": "hash", "buyers": "hash", "pending": "zset", "commands": "hash"}[re.sub(r".*}:(\w+).*", r"\1", key)]
         if right == wrong:
             continue
         sale.r.delete(key)

@@ -69,6 +69,25 @@ class Life(Sale):
                                               (most, give_up_ms)).fetchall()
         return [r[:3] for r in rows if r[3] == self.activity]
 
+    def park(self, messages=(), payments=(), connection=None):
+        """Commands that the queue may have lost: how many were not known."""
+        c, parked = connection or self.c, 0
+        if messages:
+            parked += c.execute(
+                "SELECT seckill_park(%s, %s, %s::uuid[], %s::bigint[], %s::uuid[], %s::uuid[], %s::bigint[], %s::bytea[], %s::text[], "
+                "%s::bigint[], 'ORDER_CANCEL_REQUESTED')",
+                (self.activity, self.sku, [self.cancel_id(m) for m in messages], [m.user for m in messages],
+                 [m.request for m in messages], [m.reservation for m in messages], [m.order for m in messages],
+                 [b"cancel"] * len(messages), [""] * len(messages), [0] * len(messages))).fetchone()[0]
+        if payments:
+            message, payment, user, request, reservation, order, accepted = [list(c) for c in zip(*payments)]
+            parked += c.execute(
+                "SELECT seckill_park(%s, %s, %s::uuid[], %s::bigint[], %s::uuid[], %s::uuid[], %s::bigint[], %s::bytea[], %s::text[], "
+                "%s::bigint[], 'ORDER_PAY_REQUESTED')",
+                (self.activity, self.sku, message, user, request, reservation, order, [b"pay"] * len(payments), payment,
+                 accepted)).fetchone()[0]
+        return parked
+
     def unclaim(self):
         self.c.execute("UPDATE parked_commands SET claimed_at = claimed_at - interval '2 seconds' WHERE claimed_at IS NOT NULL")
 

@@ -145,6 +145,24 @@ def test_rule25_a_quarantined_command_is_left_alone(life):
     assert life.refund(p) is None
 
 
+def test_rule27_what_the_queue_may_have_lost_is_parked_once(life):
+    """Only what nobody knows; it runs as a parked one does, and a payment counts from then on: its order does not expire."""
+    m = placed(life)
+    known, p = life.message(), life.payment(m)
+    life.place([known])
+    assert life.cancel(known).result == "CANCELLED"
+    assert life.park([m, known], [p]) == 2 and life.park([m, known], [p]) == 0
+    assert life.parked() == (2, 0) and life.refund(p) == ("ACCEPTED", None) and life.expire() == []
+    assert sorted(life.sweep()) == [("ORDER_CANCEL_REQUESTED", life.cancel_id(m), False), ("ORDER_PAY_REQUESTED", p.message, False)]
+    assert life.pay(p).result == "PAID" and life.cancel(m).result == "REFUSED"
+    assert life.parked() == (0, 2) and life.park([m], [p]) == 0 and life.audit() == 1
+    # Its payment id is another payment's: nothing is left of it, as if it had come by the queue.
+    other = life.message()
+    life.place([other])
+    assert life.park([], [p._replace(user=other.user, request=other.request, message=ident())]) == 0
+    assert life.parked() == (0, 2) and life.audit() == 2
+
+
 def test_given_up_after_a_long_wait(life):
     """A reservation that was lost has no outcome, ever: still an answer, and the money back."""
     life.item(1)

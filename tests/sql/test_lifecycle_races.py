@@ -123,6 +123,22 @@ def test_an_order_ends_once_whoever_comes_second(life, two, first, second, end):
 
 
 @pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
+@pytest.mark.parametrize("kind", ["cancel", "pay"])
+def test_rule27_parked_while_it_is_run(life, two, kind, end):
+    """The queue had not lost it: parking waits for its end, and leaves nothing that the sweep would find again and again."""
+    life.item(2)
+    m = life.message()
+    life.place([m])
+    e = Ends(life, m)
+    lost = ([m], []) if kind == "cancel" else ([], [e.p])
+    one, parked, waited = overlap(life, two, getattr(e, kind), lambda c: life.park(*lost, connection=c), end)
+    assert one and waited and parked == (end == "ROLLBACK")
+    assert life.parked() == ((0, 0) if end == "COMMIT" else (1, 0))
+    assert getattr(e, kind)(life.c)
+    assert life.parked() == ((0, 0) if end == "COMMIT" else (0, 1)) and life.audit() == (kind == "pay")
+
+
+@pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
 @pytest.mark.parametrize("first", ENDS)
 def test_the_buyer_again_waits_for_the_end_of_the_old_order(life, two, first, end):
     life.item(2)

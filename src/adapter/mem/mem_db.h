@@ -141,6 +141,8 @@ int mem_orders_cancel(struct orders *o, const struct ctx *ctx, struct item item,
                       struct orders_command *rows, int n, bool give_up);
 int mem_orders_pay(struct orders *o, const struct ctx *ctx, struct item item,
                    struct orders_command *rows, int n, bool give_up);
+int mem_orders_park(struct orders *o, const struct ctx *ctx, struct item item,
+                    enum event_command kind, const struct orders_command *rows, int *n);
 int mem_orders_parked(struct orders *o, const struct ctx *ctx, int64_t give_up_ms,
                       struct orders_parked *rows, int *n);
 int mem_orders_expire(struct orders *o, const struct ctx *ctx, struct item item,

@@ -361,6 +361,7 @@ static const struct orders_ops ops = {
     .place = op_place,
     .cancel = mem_orders_cancel,
     .pay = mem_orders_pay,
+    .park = mem_orders_park,
     .parked = mem_orders_parked,
     .parked_failed = mem_orders_parked_failed,
     .expire = mem_orders_expire,

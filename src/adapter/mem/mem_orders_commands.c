@@ -158,6 +158,27 @@ int mem_orders_pay(struct orders *o, const struct ctx *ctx, struct item item,
     return call(o, ctx, EVENT_PAY, item, rows, n, give_up);
 }
 
+int mem_orders_park(struct orders *o, const struct ctx *ctx, struct item item,
+                    enum event_command kind, const struct orders_command *rows, int *n)
+{
+    int max = *n, rc = mem_orders_enter(o, ctx, MEM_ORDERS_PARK);
+    *n = 0;
+    if (rc)
+        return rc;
+    struct mem_db *db = mem_orders_db(o);
+    if (!mem_db_inventory(db, item))
+        return mem_orders_leave(o, ctx, ERR_NOTFOUND);
+    for (int i = 0; i < max; i++) {
+        struct orders_command row = rows[i];
+        if (find(db, &row.message_id))
+            continue;
+        row.outcome = ORDERS_PARKED;
+        keep(db, kind, item, NULL, &row);
+        ++*n;
+    }
+    return mem_orders_leave(o, ctx, 0);
+}
+
 int mem_orders_parked(struct orders *o, const struct ctx *ctx, int64_t give_up_ms,
                       struct orders_parked *rows, int *n)
 {

@@ -21,6 +21,9 @@ enum mem_stock_op {
     MEM_STOCK_CLAIM,
     MEM_STOCK_REPUBLISHED,
     MEM_STOCK_REFUSE,
+    MEM_STOCK_REMEMBER,
+    MEM_STOCK_REMEMBERED,
+    MEM_STOCK_FORGET,
     MEM_STOCK_LOOKUP,
     MEM_STOCK_PENDING,
     MEM_STOCK_ITEM,
@@ -91,6 +94,7 @@ void mem_stock_spoil(struct stock *s, struct item item, int64_t user_id, enum st
 /* Members of pending that are no reservations, created at that time. */
 void mem_stock_put_junk(struct stock *s, struct item item, int64_t created_at_ms, int n);
 int64_t mem_stock_pending(struct stock *s, struct item item);
+int mem_stock_remembered(struct stock *s, struct item item); /* commands */
 /* The item's state now; false when it is not there. */
 bool mem_stock_info(struct stock *s, struct item item, struct stock_item_info *info);
 /* The record, borrowed until the next call that changes the store; NULL: none. */

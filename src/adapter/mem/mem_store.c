@@ -30,6 +30,8 @@ void mem_store_empty_item(struct mem_item *it)
     struct list *l;
     while ((l = list_pop_front(&it->records)))
         free(container_of(l, struct mem_record, link));
+    while ((l = list_pop_front(&it->commands)))
+        free(container_of(l, struct mem_remembered, link));
 }
 
 int64_t mem_store_now_ms(const struct mem_store *st)
@@ -67,6 +69,7 @@ struct mem_item *mem_store_add_item(struct mem_store *st, struct item item)
     it = mem_alloc(sizeof *it);
     it->item = item;
     list_init(&it->records);
+    list_init(&it->commands);
     map_init(&it->buyers, ITEM_USERS_MAX);
     map_init(&it->by_user, ITEM_USERS_MAX);
     list_push_back(&st->items, &it->link);

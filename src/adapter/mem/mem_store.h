@@ -15,6 +15,12 @@ struct mem_record {
     enum stock_row result; /* of reading it: what a test made of it */
 };
 
+struct mem_remembered {
+    struct list link; /* of the item */
+    int64_t at_ms;
+    struct stock_command command;
+};
+
 struct mem_item {
     struct list link;
     struct item item;
@@ -25,7 +31,7 @@ struct mem_item {
     int64_t total, free, starts_ms, ends_ms, expires_ms;
     int64_t rebuild, step; /* the epoch of a rebuild under way, and how far it is; 0: none */
     enum stock_state after;
-    struct list records;
+    struct list records, commands;
     struct map by_user; /* user → first struct mem_record */
     struct map buyers;  /* user → struct reservation on the heap: three ids */
 };
@@ -85,6 +91,10 @@ void mem_stock_set_total(struct stock *s, struct stock_set_total *r);
 /* A call of the port (mem_stock.c). */
 struct mem_call *mem_stock_start(struct stock *s, int kind, struct op *op, size_t size,
                                  int (*apply)(struct mem_call *, void *));
+/* mem_stock_commands.c */
+void mem_op_remember(struct stock *s, struct stock_remember *r);
+void mem_op_remembered(struct stock *s, struct stock_remembered *r);
+void mem_op_forget(struct stock *s, struct stock_forget *r);
 /* mem_stock_rebuild.c */
 void mem_op_unlist(struct stock *s, struct stock_unlist *r);
 void mem_op_relist(struct stock *s, struct stock_relist *r);

@@ -94,6 +94,30 @@ int pg_pay_orders(struct orders *o, const struct ctx *ctx, struct item item,
                &a, "ittbq", rows, n, false);
 }
 
+int pg_park(struct orders *o, const struct ctx *ctx, struct item item, enum event_command kind,
+            const struct orders_command *rows, int *n)
+{
+    struct pg_conn *c = pg_orders_conn(o);
+    int max = *n;
+    struct pg_args a;
+    pg_args_init(&a, &c->buf);
+    add_rows(&a, item, rows, max);
+    pg_add_texts(&a, &rows->payment_id, sizeof *rows, max);
+    pg_add_i64s(&a, &rows->accepted_at_ms, sizeof *rows, max);
+    pg_add_text(&a, str_of(event_command_name(kind)));
+    *n = 0;
+    PG_RESULT r = NULL;
+    int rc = pg_conn_query(c, ctx, PG_WRITES,
+                           "SELECT seckill_park($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)", &a,
+                           "i", &r);
+    if (rc)
+        return rc;
+    if (PQntuples(r) != 1)
+        return ERR_INTERNAL;
+    *n = pg_i32(r, 0, 0);
+    return 0;
+}
+
 int pg_parked(struct orders *o, const struct ctx *ctx, int64_t give_up_ms,
               struct orders_parked *rows, int *n)
 {

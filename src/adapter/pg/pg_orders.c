@@ -7,6 +7,7 @@ static const struct orders_ops ops = {
     .place = pg_place,
     .cancel = pg_cancel_orders,
     .pay = pg_pay_orders,
+    .park = pg_park,
     .parked = pg_parked,
     .parked_failed = pg_parked_failed,
     .expire = pg_expire,

@@ -23,6 +23,8 @@ int pg_cancel_orders(struct orders *o, const struct ctx *ctx, struct item item,
                      struct orders_command *rows, int n, bool give_up);
 int pg_pay_orders(struct orders *o, const struct ctx *ctx, struct item item,
                   struct orders_command *rows, int n, bool give_up);
+int pg_park(struct orders *o, const struct ctx *ctx, struct item item, enum event_command kind,
+            const struct orders_command *rows, int *n);
 int pg_parked(struct orders *o, const struct ctx *ctx, int64_t give_up_ms,
               struct orders_parked *rows, int *n);
 int pg_parked_failed(struct orders *o, const struct ctx *ctx, const struct uuid *message_ids, int n,

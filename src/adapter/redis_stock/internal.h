@@ -27,6 +27,8 @@ enum stock_script {
     SCRIPT_RECORDS,
     SCRIPT_REFUSE,
     SCRIPT_RELEASE,
+    SCRIPT_REMEMBER,
+    SCRIPT_REMEMBERED,
     SCRIPT_REPUBLISHED,
     SCRIPT_RESERVE,
     SCRIPT_SETTLE,
@@ -91,6 +93,9 @@ void stock_mark(struct stock *, struct stock_mark *);
 void stock_release(struct stock *, struct stock_release *);
 void stock_claim(struct stock *, struct stock_claim *);
 void stock_refuse(struct stock *s, struct stock_refuse *r);
+void stock_remember(struct stock *, struct stock_remember *);
+void stock_remembered(struct stock *, struct stock_remembered *);
+void stock_forget(struct stock *, struct stock_forget *);
 void stock_republished(struct stock *, struct stock_republished *);
 void stock_lookup(struct stock *, struct stock_lookup *);
 void stock_pending(struct stock *, struct stock_pending *);

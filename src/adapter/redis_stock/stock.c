@@ -8,8 +8,8 @@
 extern const char lua_claim[], lua_control[], lua_held[], lua_inspect[], lua_item[], lua_listed[],
     lua_lower[], lua_mark[], lua_mend[], lua_pending[], lua_probe[], lua_progress[],
     lua_rebuild_begin[], lua_rebuild_end[], lua_rebuild_restore[], lua_records[], lua_refuse[],
-    lua_release[], lua_republished[], lua_reserve[], lua_settle[], lua_slot[], lua_total[],
-    lua_warm[];
+    lua_release[], lua_remember[], lua_remembered[], lua_republished[], lua_reserve[], lua_settle[],
+    lua_slot[], lua_total[], lua_warm[];
 
 static void init_scripts(struct redis_script *s)
 {
@@ -32,6 +32,8 @@ static void init_scripts(struct redis_script *s)
         [SCRIPT_RECORDS] = {"records", lua_records},
         [SCRIPT_REFUSE] = {"refuse", lua_refuse},
         [SCRIPT_RELEASE] = {"release", lua_release},
+        [SCRIPT_REMEMBER] = {"remember", lua_remember},
+        [SCRIPT_REMEMBERED] = {"remembered", lua_remembered},
         [SCRIPT_REPUBLISHED] = {"republished", lua_republished},
         [SCRIPT_RESERVE] = {"reserve", lua_reserve},
         [SCRIPT_SETTLE] = {"settle", lua_settle},
@@ -141,6 +143,9 @@ static const struct stock_ops ops = {
     .claim = stock_claim,
     .republished = stock_republished,
     .refuse = stock_refuse,
+    .remember = stock_remember,
+    .remembered = stock_remembered,
+    .forget = stock_forget,
     .lookup = stock_lookup,
     .pending = stock_pending,
     .item = stock_item_get,

@@ -146,7 +146,8 @@ static int init_commands(struct data_loop *d)
                              .queue = d->queue.port,
                              .sched = loop_sched(d->loop),
                              .budget_us = s->api.command_us,
-                             .store_us = s->redis.reply_us};
+                             .store_us = s->redis.reply_us,
+                             .most = (int)s->api.commands_remembered};
     d->cancels = d->payments = pool;
     d->cancels.label = "cancel";
     d->cancels.on_answer = commands_on_cancel_answer;

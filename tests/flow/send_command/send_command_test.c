@@ -69,6 +69,7 @@ static void begin(struct world *x)
                                  .sched = &x->sched,
                                  .budget_us = 500 * MS,
                                  .store_us = 60 * MS,
+                                 .most = 2,
                                  .on_answer = on_answer,
                                  .on_idle = on_idle};
     assert_int_equal(send_pool_init(&x->pool, 2), 0);
@@ -169,12 +170,14 @@ static void test_a_cancel(void **state)
     assert_int_equal(e.user_id, 7);
     assert_int_equal(e.order_id, ORDER);
     assert_true(str_eq(e.traceparent, q.traceparent));
+    assert_int_equal(mem_stock_remembered(x.stock, ITEM), 1);
     /* ordered meanwhile: as before, the same message */
     settle(&x, REASON_NONE);
     assert_int_equal(ask(&x, &q), ANSWER_ACCEPTED);
     assert_int_equal(x.last.verdict.state, VERDICT_SUCCEEDED);
     assert_int_equal(published(&x, &e), 2);
     assert_true(uuid_eq(&e.message_id, &message));
+    assert_int_equal(mem_stock_remembered(x.stock, ITEM), 1);
     assert_int_equal(x.idles, 2);
     end(&x);
 }
@@ -208,6 +211,7 @@ static void test_a_payment(void **state)
     q.request_id = id(9);
     assert_int_equal(ask(&x, &q), ANSWER_ACCEPTED);
     assert_int_equal(published(&x, &e), 3);
+    assert_int_equal(mem_stock_remembered(x.stock, ITEM), 1); /* one payment */
     assert_true(uuid_is_nil(&e.reservation_id));
     q.item = (struct item){1001, 9};
     assert_int_equal(ask(&x, &q), ANSWER_NOT_FOUND);
@@ -243,19 +247,27 @@ static void test_faults(void **state)
         char port;
         enum mem_fault_kind kind;
         enum answer answer;
-        int least, most;
+        int least, most; /* published */
+        int kept;        /* remembered */
     } rows[] = {
-        {'s', MEM_FAULT_NOT_DONE, ANSWER_DEPENDENCY_UNAVAILABLE, 0, 0},
-        {'s', MEM_FAULT_REPLY_LOST, ANSWER_DEPENDENCY_UNAVAILABLE, 0, 0},
-        {'s', MEM_FAULT_REQUEST_LOST, ANSWER_DEPENDENCY_UNAVAILABLE, 0, 0},
-        {'s', MEM_FAULT_REPLY_LATE, ANSWER_DEPENDENCY_UNAVAILABLE, 0, 0},
-        {'s', MEM_FAULT_HELD_BACK, ANSWER_DEPENDENCY_UNAVAILABLE, 0, 0},
-        {'q', MEM_FAULT_NOT_DONE, ANSWER_DEPENDENCY_UNAVAILABLE, 0, 0},
-        {'q', MEM_FAULT_REPLY_LOST, ANSWER_TIMEOUT, 1, 1},
-        {'q', MEM_FAULT_REQUEST_LOST, ANSWER_TIMEOUT, 0, 0},
-        {'q', MEM_FAULT_REPLY_LATE, ANSWER_TIMEOUT, 1, 1},
-        {'q', MEM_FAULT_HELD_BACK, ANSWER_TIMEOUT, 1, 1},
-        {'q', MEM_FAULT_TWICE, ANSWER_ACCEPTED, 2, 2},
+        {'s', MEM_FAULT_NOT_DONE, ANSWER_DEPENDENCY_UNAVAILABLE, 0, 0, 0},
+        {'s', MEM_FAULT_REPLY_LOST, ANSWER_DEPENDENCY_UNAVAILABLE, 0, 0, 0},
+        {'s', MEM_FAULT_REQUEST_LOST, ANSWER_DEPENDENCY_UNAVAILABLE, 0, 0, 0},
+        {'s', MEM_FAULT_REPLY_LATE, ANSWER_DEPENDENCY_UNAVAILABLE, 0, 0, 0},
+        {'s', MEM_FAULT_HELD_BACK, ANSWER_DEPENDENCY_UNAVAILABLE, 0, 0, 0},
+        {'q', MEM_FAULT_NOT_DONE, ANSWER_DEPENDENCY_UNAVAILABLE, 0, 0, 0},
+        {'q', MEM_FAULT_REPLY_LOST, ANSWER_TIMEOUT, 1, 1, 0},
+        {'q', MEM_FAULT_REQUEST_LOST, ANSWER_TIMEOUT, 0, 0, 0},
+        {'q', MEM_FAULT_REPLY_LATE, ANSWER_TIMEOUT, 1, 1, 0},
+        {'q', MEM_FAULT_HELD_BACK, ANSWER_TIMEOUT, 1, 1, 0},
+        {'q', MEM_FAULT_TWICE, ANSWER_ACCEPTED, 2, 2, 1},
+        /* in the queue, and not known to be remembered: nobody is told that it is safe */
+        {'r', MEM_FAULT_NOT_DONE, ANSWER_TIMEOUT, 1, 1, 0},
+        {'r', MEM_FAULT_REPLY_LOST, ANSWER_TIMEOUT, 1, 1, 1},
+        {'r', MEM_FAULT_REQUEST_LOST, ANSWER_TIMEOUT, 1, 1, 0},
+        {'r', MEM_FAULT_REPLY_LATE, ANSWER_TIMEOUT, 1, 1, 1},
+        {'r', MEM_FAULT_HELD_BACK, ANSWER_TIMEOUT, 1, 1, 1},
+        {'r', MEM_FAULT_TWICE, ANSWER_ACCEPTED, 1, 1, 1},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         for (int c = EVENT_CANCEL; c <= EVENT_PAY; c++) {
@@ -263,17 +275,20 @@ static void test_faults(void **state)
             struct event e;
             begin(&x);
             struct send_request q = request(&x, (enum event_command)c);
-            if (rows[i].port == 's')
-                mem_faults_add(mem_stock_faults(x.stock), MEM_STOCK_LOOKUP, 1, rows[i].kind,
-                               700 * MS);
+            if (rows[i].port != 'q')
+                mem_faults_add(mem_stock_faults(x.stock),
+                               rows[i].port == 's' ? MEM_STOCK_LOOKUP : MEM_STOCK_REMEMBER, 1,
+                               rows[i].kind, 700 * MS);
             else
                 mem_faults_add(mem_queue_faults(x.queue), MEM_QUEUE_PUBLISH, 1, rows[i].kind,
                                700 * MS);
             enum answer got = ask(&x, &q);
             int n = published(&x, &e);
-            if (got != rows[i].answer || n < rows[i].least || n > rows[i].most)
-                fail_msg("row %d command %d: %s, %d published", (int)i, c, answer_info(got)->code,
-                         n);
+            int kept = mem_stock_remembered(x.stock, ITEM);
+            if (got != rows[i].answer || n < rows[i].least || n > rows[i].most ||
+                kept != rows[i].kept)
+                fail_msg("row %d command %d: %s, %d published, %d remembered", (int)i, c,
+                         answer_info(got)->code, n, kept);
             end(&x);
         }
     }
@@ -301,6 +316,28 @@ static void test_bounds(void **state)
     end(&x);
 }
 
+/* What Redis keeps has a bound: beyond it nothing is promised. The same message again is kept once.
+ */
+static void test_too_many_are_remembered(void **state)
+{
+    (void)state;
+    struct world x;
+    struct event e;
+    begin(&x);
+    struct send_request q = request(&x, EVENT_PAY);
+    for (int i = 1; i <= 3; i++) {
+        char id_of[8];
+        snprintf(id_of, sizeof id_of, "pay_%d", i);
+        q.payment_id = str_of(id_of);
+        assert_int_equal(ask(&x, &q), i <= 2 ? ANSWER_ACCEPTED : ANSWER_TIMEOUT);
+    }
+    q.payment_id = STR("pay_1");
+    assert_int_equal(ask(&x, &q), ANSWER_ACCEPTED);
+    assert_int_equal(published(&x, &e), 4);
+    assert_int_equal(mem_stock_remembered(x.stock, ITEM), 2);
+    end(&x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -309,6 +346,7 @@ int main(void)
         cmocka_unit_test(test_nothing_to_cancel),
         cmocka_unit_test(test_faults),
         cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_too_many_are_remembered),
     };
     log_setup("seckill-api", "test", LOG_ERROR + 1);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -531,11 +531,12 @@ void world_post(struct world *x, struct item item, int64_t user)
     strbuf_deinit(&b);
 }
 
-void world_command(struct world *x, struct item item, int64_t user, enum event_command command)
+/* Its body, in b (to be deinited); its message_id. */
+static struct uuid command_body(struct world *x, struct item item, int64_t user,
+                                enum event_command command, struct strbuf *b)
 {
     struct event e = world_event(x, item, user);
     char payment[32];
-    struct strbuf b;
     e.schema_version = EVENT_SCHEMA_COMMAND;
     e.command = command;
     e.message_id = event_cancel_id(&e.reservation_id);
@@ -545,10 +546,53 @@ void world_command(struct world *x, struct item item, int64_t user, enum event_c
         e.accepted_at_ms = mem_clock_wall_ms(&x->sched);
         e.message_id = event_pay_id(e.payment_id);
     }
-    strbuf_init(&b, EVENT_MAX_BYTES);
-    event_encode(&e, false, &b);
+    strbuf_init(b, EVENT_MAX_BYTES);
+    event_encode(&e, false, b);
+    return e.message_id;
+}
+
+void world_command(struct world *x, struct item item, int64_t user, enum event_command command)
+{
+    struct strbuf b;
+    command_body(x, item, user, command, &b);
     mem_broker_append(x->broker, item, strbuf_str(&b), NULL);
     strbuf_deinit(&b);
+}
+
+struct remembering {
+    struct stock_remember op;
+    bool done;
+};
+
+static void on_remembered(struct op *op, int rc)
+{
+    assert_int_equal(rc, 0);
+    container_of(op, struct remembering, op.op)->done = true;
+}
+
+static void remember(struct world *x, struct item item, struct uuid message_id, struct str body)
+{
+    struct remembering r = {.op = {.op = {on_remembered, x->sched.now_us + S},
+                                   .item = item,
+                                   .message_id = message_id,
+                                   .body = body,
+                                   .most = 1000}};
+    x->buyers->ops->remember(x->buyers, &r.op);
+    while (!r.done)
+        world_run(x, 100);
+}
+
+void world_accepted(struct world *x, struct item item, int64_t user, enum event_command command)
+{
+    struct strbuf b;
+    struct uuid message_id = command_body(x, item, user, command, &b);
+    remember(x, item, message_id, strbuf_str(&b));
+    strbuf_deinit(&b);
+}
+
+void world_remember(struct world *x, struct item item, struct str body)
+{
+    remember(x, item, world_message_id(x, item, 1), body);
 }
 
 void world_post_again(struct world *x, struct item item, int64_t user)

@@ -64,6 +64,9 @@ void world_post(struct world *x, struct item item, int64_t user);
 void world_post_again(struct world *x, struct item item, int64_t user);
 /* The user's cancel (EVENT_CANCEL) or payment to the item's stream. */
 void world_command(struct world *x, struct item item, int64_t user, enum event_command command);
+/* What the API leaves in Redis of a command that the queue accepted; and some body there. */
+void world_accepted(struct world *x, struct item item, int64_t user, enum event_command command);
+void world_remember(struct world *x, struct item item, struct str body);
 struct event world_event(struct world *x, struct item item, int64_t user);
 struct uuid world_message_id(struct world *x, struct item item, int64_t user);
 /* What the buyer sees: "SUCCEEDED", "REJECTED/VOID"… */

@@ -104,6 +104,49 @@ static void test_pay(void **state)
     assert_int_equal(fixture_number("SELECT count(*) FROM refunds"), 1);
 }
 
+/* What the queue may have lost waits as if it had been parked; what is known does not. */
+static void test_park(void **state)
+{
+    (void)state;
+    fixture_execute("UPDATE parked_commands SET done_at = clock_timestamp() WHERE done_at IS NULL");
+    struct item item = fixture_item(9);
+    struct orders_row rows[3];
+    fixture_rows(rows, 3);
+    fixture_place(item, rows, 3);
+    struct orders_command c[3] = {command_of(&rows[0], NULL), command_of(&rows[1], NULL),
+                                  command_of(&rows[2], "parked-1")};
+    struct ctx ctx = fixture_ctx(5000000);
+    assert_int_equal(cancel(item, &c[0], 1, false), 0);
+    int n = 2;
+    assert_int_equal(fixture_orders->ops->park(fixture_orders, &ctx, item, EVENT_CANCEL, c, &n), 0);
+    assert_int_equal(n, 1);
+    n = 2;
+    assert_int_equal(fixture_orders->ops->park(fixture_orders, &ctx, item, EVENT_CANCEL, c, &n), 0);
+    assert_int_equal(n, 0);
+    n = 1;
+    assert_int_equal(fixture_orders->ops->park(fixture_orders, &ctx, item, EVENT_PAY, &c[2], &n),
+                     0);
+    assert_int_equal(n, 1);
+    assert_int_equal(fixture_number("SELECT count(*) FROM payments WHERE payment_id = 'parked-1' "
+                                    "AND status = 'ACCEPTED'"),
+                     1);
+    static struct orders_parked parked[4];
+    n = 4;
+    assert_int_equal(fixture_orders->ops->parked(fixture_orders, &ctx, 60000, parked, &n), 0);
+    assert_int_equal(n, 2);
+    assert_int_equal(parked[0].body_len, c[1].body.len);
+    assert_int_equal(cancel(item, &c[1], 1, false), 0);
+    assert_int_equal(c[1].outcome, ORDERS_CANCELLED);
+    assert_int_equal(pay(item, &c[2], 1, false), 0);
+    assert_int_equal(c[2].outcome, ORDERS_PAID);
+    assert_int_equal(fixture_number("SELECT count(*) FROM parked_commands WHERE done_at IS NULL"),
+                     0);
+    n = 1;
+    assert_int_equal(
+        fixture_orders->ops->park(fixture_orders, &ctx, (struct item){1, 1}, EVENT_PAY, c, &n),
+        ERR_NOTFOUND);
+}
+
 static void test_parked(void **state)
 {
     (void)state;
@@ -177,10 +220,8 @@ static void test_expire(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cancel),
-        cmocka_unit_test(test_pay),
-        cmocka_unit_test(test_parked),
-        cmocka_unit_test(test_expire),
+        cmocka_unit_test(test_cancel), cmocka_unit_test(test_pay),    cmocka_unit_test(test_park),
+        cmocka_unit_test(test_parked), cmocka_unit_test(test_expire),
     };
     return cmocka_run_group_tests(tests, fixture_port_setup, fixture_port_teardown);
 }
