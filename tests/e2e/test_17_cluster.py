@@ -1,5 +1,7 @@
 """Failures 14: a Redis Cluster of three masters, resharding while it sells. MOVED and ASK are followed; the item of the slot in
 motion answers 503 meanwhile; nothing is lost."""
+import shutil
+
 import pytest
 from services import wait_for
 from system import FULL, System
@@ -28,7 +30,7 @@ def redirects(program, kind):
 
 def test_an_item_in_motion_is_unavailable_and_nothing_is_lost():
     """Each step of a move by itself. What exists is read on whichever side it is; a call with a key that is nowhere is refused
-    (TRYAGAIN), and so is every hold."""
+    (TRYAGAIN), and so is every hold. A request that is known is answered all the while."""
     with System(SHORT, redis=PrivateCluster()) as s:
         item = s.item(stock=10)
         key = "0198c1f0-6a3b-7c4d-8e5f-0123456789ab"
@@ -41,6 +43,8 @@ def test_an_item_in_motion_is_unavailable_and_nothing_is_lost():
             refused = s.buy(item, 2)
             assert refused.status == 503 and "retry-after" in refused.headers, (where, refused)
             assert s.state(item, 1, key).code == "SUCCEEDED", where
+            again = s.buy(item, 1, key)
+            assert again.headers["idempotent-replayed"] == "true" and again.code == "SUCCEEDED", (where, again)
             if where == "source":
                 s.redis.move_keys(slot, from_, to)
         assert redirects(s.api, "ask") > 0 and redirects(s.query, "ask") > 0  # followed, to be refused there and to be answered
@@ -96,3 +100,84 @@ def test_a_master_that_dies_takes_only_its_own_items_along():
         lost.await_settled()
         other.await_settled()
         assert lost.orders() == 2
+
+
+def bought(s, item, users):
+    """{user: order id}: each is accepted."""
+    answers = {user: s.buy(item, user) for user in users}
+    assert all(a.status == 202 for a in answers.values()), answers
+    return {user: a.json["order_id"] for user, a in answers.items()}
+
+
+def epoch(item):
+    return item.scalar("SELECT epoch FROM seckill_inventory WHERE ITEM")
+
+
+def await_rebuilt(item, above=1):
+    r = item.system.redis_client
+    wait_for(f"item {item.activity} to be rebuilt", lambda: epoch(item) > above and
+             r.hmget(item.key("meta"), "epoch", "rebuild") == [str(epoch(item)).encode(), None], 60)
+
+
+def sells_out(s, item, had, first):
+    """Whoever has an order is told so, and exactly the rest is sold."""
+    for user, order in had.items():
+        answer = s.buy(item, user)
+        assert answer.code == "DUPLICATE_ORDER" and answer.json["order_id"] == order, answer
+    taken = sum(a.status == 202 for a in (s.buy(item, user) for user in range(first, first + item.stock)))
+    assert taken == item.stock - len(had)
+    item.await_settled()
+    assert item.orders() == item.stock
+
+
+def test_a_master_that_lost_its_data_has_its_own_items_rebuilt_alone():
+    """Rules 34 to 36: flushed, or back as it was some writes ago (a failover to a replica that was behind), one with the catalogue
+    and one without. The items of the other masters are sold on, in their epoch."""
+    with System(SHORT, redis=PrivateCluster()) as s:
+        catalogue = s.redis.owner(s.redis.slot("sec:items"))
+        at = s.redis.activities()
+        others = [node for node in at if node is not catalogue]
+        items = {node: s.item(stock=12, activity=at[node]) for node in (catalogue, *others)}
+        had = {node: bought(s, item, range(1, 5)) for node, item in items.items()}
+        for item in items.values():
+            item.await_settled()
+        flushed, went_back = others
+        flushed.connect().flushall()
+        await_rebuilt(items[flushed])
+        assert [epoch(items[n]) for n in (catalogue, went_back)] == [1, 1]
+
+        went_back.kill()
+        kept = f"{s.dir}/aof"
+        shutil.copytree(f"{went_back.dir}/appendonlydir", kept)
+        went_back.start()
+        wait_for("it to be served again", lambda: s.buy(items[went_back], 1).code == "DUPLICATE_ORDER")
+        had[went_back].update(bought(s, items[went_back], range(5, 8)))
+        items[went_back].await_settled()
+        went_back.kill()
+        shutil.rmtree(f"{went_back.dir}/appendonlydir")
+        shutil.copytree(kept, f"{went_back.dir}/appendonlydir")
+        went_back.start()
+        await_rebuilt(items[went_back])
+        assert [epoch(items[n]) for n in (catalogue, flushed)] == [1, 2]
+
+        catalogue.connect().flushall()
+        await_rebuilt(items[catalogue])
+        assert [epoch(items[n]) for n in others] == [2, 2]
+        wait_for("the catalogue", lambda: s.redis_client.scard("sec:items") == 3)
+        for node, item in items.items():
+            sells_out(s, item, had[node], 100)
+
+
+def test_reconciliation_looks_at_every_master():
+    """Rule 40: a buyers entry that is gone comes back, units that appear are taken away, wherever the item is."""
+    with System({**SHORT, "reconcile.interval": "200ms"}, redis=PrivateCluster()) as s:
+        items = [s.item(stock=10, activity=a) for a in s.redis.activities().values()]
+        for item in items:
+            bought(s, item, range(1, 4))
+        for item in items:
+            item.await_settled()
+            s.redis_client.hdel(item.key("buyers"), 2)
+            s.redis_client.incrby(item.key("stock"), 3)
+        for item in items:
+            wait_for("its books to be right", lambda i=item: (i.books()["buyers"], i.books()["free"]) == (3, 7), 60)
+            assert s.buy(item, 2).code == "DUPLICATE_ORDER"

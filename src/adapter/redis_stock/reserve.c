@@ -115,12 +115,50 @@ static void on_listed(struct redis_call *call, int rc, const struct redis_reply 
     stock_end(c, rc == 0 ? STOCK_NO_ITEM : rc == ERR_UNCERTAIN ? ERR_UNAVAIL : rc);
 }
 
+/* --- while the item's slot moves: a script with a key that is on neither side is refused, but a
+ * request that is known can be read, wherever it is --- */
+
+static bool in_motion(int rc, const struct redis_reply *reply)
+{
+    return rc == ERR_UNAVAIL && reply && str_starts(reply->s, STR("TRYAGAIN "));
+}
+
+static void on_encode_known(struct redis_call *c, struct redis_writer *w)
+{
+    const struct stock_reserve *r = OP_OF(c, struct stock_reserve);
+    keys_put(w, r->item, "meta");
+    keys_put_reservation(w, r->item, r->user_id, &r->request_id);
+}
+
+static void on_known(struct redis_call *call, int rc, const struct redis_reply *reply)
+{
+    struct stock_call *c = container_of(call, struct stock_call, call);
+    struct stock_reserve *r = OP_OF(call, struct stock_reserve);
+    struct line a;
+    rc = stock_answer(c, rc, reply, &a);
+    if (rc == 0) {
+        struct str head, record = str_split(a.rest, '\n', &head);
+        r->version = a.version;
+        r->found = (struct reservation){.user_id = r->user_id, .request_id = r->request_id};
+        rc = !record.len ? ERR_UNAVAIL : line_record(record, &r->found) ? ERR_INTERNAL : 0;
+    }
+    if (rc == 0)
+        metric_add(c->st->results[STOCK_REPLAY], 1);
+    /* As above: nothing was taken. */
+    stock_end(c, rc == 0 ? STOCK_REPLAY : rc == ERR_UNCERTAIN ? ERR_UNAVAIL : rc);
+}
+
 static void on_reply(struct redis_call *call, int rc, const struct redis_reply *reply)
 {
     struct stock_call *c = container_of(call, struct stock_call, call);
     struct stock_reserve *r = OP_OF(call, struct stock_reserve);
     struct line a;
     r->sent_us = call->sent_us;
+    if (in_motion(rc, reply)) {
+        call->on_begin = NULL;
+        stock_run(c, SCRIPT_RECORDS, 2, 0, on_encode_known, on_known);
+        return;
+    }
     rc = stock_answer(c, rc, reply, &a);
     if (rc < 0) {
         stock_end(c, rc);
