@@ -2,6 +2,7 @@
 import base64
 import hashlib
 import hmac
+import json
 import shutil
 import struct
 import uuid
@@ -104,6 +105,48 @@ def test_lost_records():
         s.worker.start()
         item.await_settled()
         assert s.follow(location, 7).code == "SUCCEEDED"
+
+
+def test_a_storm_asks_the_location():
+    """Until each acceptance is final; and what is no query-api it tells."""
+    with System() as s:
+        item = s.item(stock=5)
+        told = s.storm(item, 20, "--query", f"http://127.0.0.1:{s.query.ports['query']}")["states"]
+        assert told.pop("asked") >= 5
+        assert told == {"followed": 5, "passed_over": 0, "final": 5, "waiting": 0, "missing": 0, "malformed": 0}
+        with open(item.histories[-1]) as f:
+            states = [line for line in map(json.loads, f) if line["type"] == "state"]
+        ends = [line for line in states if line["state"] == "SUCCEEDED"]
+        assert len(ends) == 5 and all(line["status"] == 200 and line["since"] <= line["t"] for line in states), states
+        assert item.audit("--sold-out")["counts"]["told"] == len(states)
+
+        other = s.item(stock=2)
+        done = s.ctl("storm", *other.flags, "--buyers", "2", "--api", f"http://127.0.0.1:{s.api.ports['api']}", "--json",
+                     "--query", f"http://127.0.0.1:{s.query.ports['admin']}", check=False)
+        assert done.returncode == 1 and "accepted requests were not found (404)" in done.stderr
+        assert json.loads(done.stdout)["states"]["missing"] == 2
+        other.unrecorded = True
+
+
+def test_a_404_is_broken_whatever_was_rebuilt_since():
+    """Rule 34c: who shows the token is never told 404; I3 sees it, also where an epoch went between."""
+    with System() as s:
+        item = s.item(stock=5)
+        s.storm(item, 5)
+        item.await_settled()
+        item.audit()
+        s.ctl("rebuild", "run", *item.flags, "--yes")
+        item.audit()
+        with open(item.histories[-1]) as f:
+            won = next(line for line in map(json.loads, f) if line["type"] == "ok")
+        missing = {**{k: won[k] for k in ("user", "key", "activity", "sku")}, "t": won["t"] + 2, "since": won["t"] + 1, "type": "state",
+                   "status": 404}
+        with open(item.histories[-1], "a") as f:
+            f.write(json.dumps(missing) + "\n")
+        done = s.ctl("audit", *item.flags, *item._history(), "--wait", "30s", "--json", check=False)
+        assert done.returncode == 1
+        assert [c["offenders"] for c in json.loads(done.stdout)["checks"] if c["result"] == "broken"] == [
+            [f"user {won['user']}, request {won['key']}: was accepted, and not found later (404)"]]
 
 
 def test_secrets_change_without_a_gap():

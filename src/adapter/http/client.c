@@ -30,8 +30,10 @@ struct http_client {
     llhttp_t parser;
     bool complete, keep, failing;
     /* The header that is being read: it may come in pieces. What does not fit is none of ours. */
-    char name[16], value[16];
+    char name[16], value[HTTP_CLIENT_VALUE_MAX];
     size_t name_len, value_len;
+    char location[HTTP_CLIENT_VALUE_MAX];
+    size_t location_len;
     size_t body_len;
     char body[HTTP_CLIENT_BODY_MAX];
 };
@@ -70,6 +72,7 @@ static void complete(struct http_client *c, int rc)
     c->failing = false;
     call->answered_us = loop_now_us(c->loop);
     call->body = rc == 0 ? (struct str){c->body, c->body_len} : (struct str){NULL, 0};
+    call->location = (struct str){c->location, rc == 0 ? c->location_len : 0};
     call->op.on_done(&call->op, rc);
 }
 
@@ -81,7 +84,7 @@ static void on_failure(struct loop_task *t)
         complete(f->client, f->rc);
         return;
     }
-    call->body = (struct str){NULL, 0};
+    call->body = call->location = (struct str){NULL, 0};
     call->op.on_done(&call->op, f->rc);
 }
 
@@ -124,11 +127,15 @@ static int on_value(llhttp_t *p, const char *at, size_t n)
 static int on_header(llhttp_t *p)
 {
     struct http_client *c = p->data;
+    struct str name = {c->name, c->name_len}, value = {c->value, c->value_len};
     int64_t seconds;
-    if (c->call && c->name_len <= sizeof c->name && c->value_len <= sizeof c->value &&
-        str_eq_nocase((struct str){c->name, c->name_len}, STR("Retry-After")) &&
-        parse_i64((struct str){c->value, c->value_len}, 0, INT_MAX, &seconds) == 0)
+    bool fits = name.len <= sizeof c->name && value.len <= sizeof c->value;
+    if (fits && c->call && str_eq_nocase(name, STR("Retry-After")) &&
+        parse_i64(value, 0, INT_MAX, &seconds) == 0)
         c->call->retry_after_s = (int)seconds;
+    if (fits && str_eq_nocase(name, STR("Location")) &&
+        str_copy(c->location, sizeof c->location, value))
+        c->location_len = value.len;
     c->name_len = c->value_len = 0;
     return 0;
 }
@@ -259,7 +266,7 @@ void http_client_send(struct http_client *c, struct http_call *call)
         panic("http_client_send: busy");
     c->call = call;
     c->sent = 0;
-    c->body_len = c->name_len = c->value_len = 0;
+    c->body_len = c->name_len = c->value_len = c->location_len = 0;
     c->complete = false;
     call->status = call->retry_after_s = 0;
     call->sent_us = 0;

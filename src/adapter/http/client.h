@@ -7,16 +7,19 @@
 #include "loop/loop.h"
 
 #define HTTP_CLIENT_BODY_MAX 16384
+#define HTTP_CLIENT_VALUE_MAX 256 /* of a header that the call tells */
 
 struct http_client; /* one connection, reconnecting on demand */
 
 struct http_call {
     struct op
         op; /* rc 0: answered; ERR_UNAVAIL: not sent; ERR_UNCERTAIN: sent, no answer in time */
-    struct str request; /* the complete request, borrowed until on_done */
-    int status;         /* out */
-    int retry_after_s;  /* out: of a Retry-After in seconds; 0: none, or a date */
-    struct str body;    /* out, valid during on_done only */
+    struct str request;  /* the complete request, borrowed until on_done */
+    int status;          /* out */
+    int retry_after_s;   /* out: of a Retry-After in seconds; 0: none, or a date */
+    struct str body;     /* out, valid during on_done only */
+    struct str location; /* out, valid during on_done only: of a Location; empty: none, or longer
+                            than HTTP_CLIENT_VALUE_MAX */
     int64_t sent_us, answered_us;
     struct op_space space;
 };

@@ -2,8 +2,8 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/hash.h"
 #include "daemon/ctl/storm_answer.h"
+#include "daemon/ctl/storm_follow.h"
 #include "daemon/ctl/storm_later.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,8 +40,9 @@ struct storm {
     int64_t absent_us, absent_until_us; /* nobody listens: how long is waited, and until when */
     struct later_queue soon, after;     /* without and with a Retry-After */
     struct timer timer;
-    struct loop_io exact; /* with a rate: a timerfd, since the loop's timers are up to 2 ms late,
-                             which would count as latency */
+    struct loop_io exact;  /* with a rate: a timerfd, since the loop's timers are up to 2 ms late,
+                              which would count as latency */
+    struct follow *follow; /* NULL: nobody asks for states */
     bool stopping, ended;
     void (*on_end)(struct storm *s, void *arg);
     void *arg;
@@ -49,21 +50,6 @@ struct storm {
     char tail[TAIL_MAX]; /* with a place for the key */
     size_t tail_len, tail_key;
 };
-
-/* --- who asks, with which key --- */
-
-struct uuid storm_key(const struct storm_config *c, int64_t j)
-{
-    uint64_t k = (uint64_t)(c->same_key ? j / c->clicks : j);
-    uint64_t hi = hash_mix64(c->seed + k * UINT64_C(0x9e3779b97f4a7c15));
-    uint64_t lo = hash_mix64(hi ^ hash_mix64(k + UINT64_C(0xd1b54a32d192ed03)));
-    struct uuid u;
-    memcpy(u.b, &hi, 8);
-    memcpy(u.b + 8, &lo, 8);
-    u.b[6] = (uint8_t)((u.b[6] & 0x0f) | 0x40);
-    u.b[8] = (uint8_t)((u.b[8] & 0x3f) | 0x80);
-    return u;
-}
 
 /* --- later --- */
 
@@ -171,7 +157,9 @@ static void pump(struct storm *s)
     int64_t now_us = loop_now_us(s->c.loop), fresh = INT64_MAX;
     if (s->ended)
         return;
-    if (now_us - s->heard_us >= s->c.silence_us)
+    int64_t heard_us = follow_heard_us(s->follow);
+    heard_us = heard_us > s->heard_us ? heard_us : s->heard_us;
+    if (now_us - heard_us >= s->c.silence_us)
         s->stopping = s->totals.gave_up = true;
     if (now_us - s->start_us >= s->c.limit_us)
         s->stopping = true;
@@ -188,11 +176,13 @@ static void pump(struct storm *s)
         s->stopping |= !begin(s, s->next++, 0, fresh);
     }
     bool left = !s->stopping && (s->next < s->requests || s->soon.n || s->after.n);
-    if (!left && s->busy == 0) {
+    if (s->stopping)
+        follow_stop(s->follow);
+    if (!left && s->busy == 0 && follow_over(s->follow)) {
         end(s);
         return;
     }
-    int64_t at_us = s->start_us + s->c.limit_us, silent_us = s->heard_us + s->c.silence_us;
+    int64_t at_us = s->start_us + s->c.limit_us, silent_us = heard_us + s->c.silence_us;
     at_us = silent_us < at_us ? silent_us : at_us;
     if (absent) {
         at_us = s->absent_until_us < at_us ? s->absent_until_us : at_us;
@@ -219,6 +209,11 @@ static void on_exact(struct loop_io *io, int what)
 static void on_timer(struct timer *t)
 {
     pump(container_of(t, struct storm, timer));
+}
+
+static void on_followed(void *arg)
+{
+    pump(arg);
 }
 
 /* --- answers --- */
@@ -277,6 +272,8 @@ static void on_answered(struct op *op, int rc)
     struct storm_answer a = {0};
     const char *why = NULL;
     bool malformed = rc == 0 && storm_answer_read(call->status, call->body, &k->key, &a, &why) < 0;
+    if (rc == 0 && !malformed && call->status == 202 && s->follow)
+        malformed = !follow_add(s->follow, k->j, call->location, &why);
     if (malformed && !t->malformed_why) {
         t->malformed_status = call->status;
         t->malformed_why = why;
@@ -366,6 +363,8 @@ struct storm *storm_new(const struct storm_config *c)
         s->free = k;
         ok = k->client != NULL;
     }
+    if (ok && c->query)
+        ok = (s->follow = follow_new(c, on_followed, s)) != NULL;
     if (ok)
         return s;
     s->ended = true;
@@ -389,15 +388,16 @@ void storm_stop(struct storm *s)
     sched_set(loop_sched(s->c.loop), &s->timer, loop_now_us(s->c.loop)); /* never inside */
 }
 
-const struct storm_totals *storm_totals(const struct storm *s)
+const struct storm_totals *storm_totals(struct storm *s)
 {
+    follow_totals(s->follow, &s->totals.states);
     return &s->totals;
 }
 
 static void on_cut_done(struct timer *t)
 {
     struct storm *s = container_of(t, struct storm, timer);
-    if (s->busy)
+    if (s->busy + follow_busy(s->follow) > 0)
         sched_set(loop_sched(s->c.loop), t, loop_now_us(s->c.loop));
     else
         loop_stop(s->c.loop);
@@ -411,9 +411,10 @@ void storm_free(struct storm *s)
         if (s->slots[i].client)
             http_client_free(s->slots[i].client);
     }
+    follow_cut(s->follow);
     /* What was under way completes on the loop. */
     s->timer.on_fire = on_cut_done;
-    while (s->busy) {
+    while (s->busy + follow_busy(s->follow) > 0) {
         sched_set(loop_sched(s->c.loop), &s->timer, clock_mono_us());
         loop_run(s->c.loop);
     }
@@ -422,6 +423,7 @@ void storm_free(struct storm *s)
         loop_io_remove(s->c.loop, &s->exact);
         close(s->exact.fd);
     }
+    follow_free(s->follow);
     free(s->soon.ring);
     free(s->after.ring);
     free(s->slots);

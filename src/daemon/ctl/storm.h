@@ -13,6 +13,8 @@
  * Where nobody listens, all wait together, longer each time up to a second: what was not sent is no
  * try. Without any answer for silence_us the storm gives up.
  *
+ * With a query-api the states of what was accepted are asked until they are final (storm_follow.h).
+ *
  * A lost answer is unknown, never a failure: the unit may be held. One thread. */
 #pragma once
 
@@ -41,6 +43,8 @@ struct storm_config {
     int64_t timeout_us; /* of one try */
     int64_t limit_us;   /* of all: nothing is sent after it */
     int64_t silence_us; /* without an answer for so long nothing is sent any more */
+    const char *query;  /* as host_port, of query-api; NULL: no state is asked */
+    int64_t follow_us;  /* one that is accepted is asked for so long */
     const struct token_mint *mint;
     struct history *history; /* NULL: none */
 };
@@ -53,6 +57,15 @@ struct storm_outcomes {
     int64_t malformed; /* an answer that breaks the contract */
 };
 
+struct follow_totals {
+    int64_t followed, passed_over; /* acceptances whose state is asked; beyond the bound */
+    int64_t final, waiting;        /* of the followed ones; given up before */
+    int64_t missing;               /* accepted, and not found (404) in spite of the token */
+    int64_t malformed, asked;      /* answers that break the contract; questions */
+    int malformed_status;          /* of the last one */
+    const char *malformed_why;
+};
+
 struct storm_totals {
     int64_t sent; /* tries, those that found no connection included */
     int64_t answered;
@@ -62,6 +75,7 @@ struct storm_totals {
     struct latency all, accepted; /* of answered tries, from the time they should have been sent */
     /* monotonic µs; 0: did not happen */
     int64_t first_send_us, first_accept_us, last_accept_us, first_sold_out_us, last_answer_us;
+    struct follow_totals states;
     bool gave_up;         /* nobody answered for silence_us */
     int malformed_status; /* of the first one */
     const char *malformed_why;
@@ -75,7 +89,7 @@ struct storm *storm_new(const struct storm_config *c);
 void storm_start(struct storm *s, void (*on_end)(struct storm *s, void *arg), void *arg);
 /* Begins nothing more: on_end comes when what is under way has ended. */
 void storm_stop(struct storm *s);
-const struct storm_totals *storm_totals(const struct storm *s);
+const struct storm_totals *storm_totals(struct storm *s);
 /* Cuts what is under way (unknown, in the history too). Turns the loop. */
 void storm_free(struct storm *s);
 

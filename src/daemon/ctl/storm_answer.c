@@ -19,8 +19,9 @@ enum storm_says storm_answer_says(enum answer a)
     }
 }
 
-enum member { CODE, STATE, REQUEST_ID, RESERVATION_ID, ORDER_ID, MEMBERS };
-static const struct str members[MEMBERS] = {STR("code"), STR("state"), STR("request_id"),
+enum member { CODE, STATE, REASON, REQUEST_ID, RESERVATION_ID, ORDER_ID, MEMBERS };
+static const struct str members[MEMBERS] = {STR("code"),           STR("state"),
+                                            STR("reason"),         STR("request_id"),
                                             STR("reservation_id"), STR("order_id")};
 
 static bool read_members(struct str body, struct str text[MEMBERS])
@@ -96,4 +97,22 @@ int storm_answer_read(int status, struct str body, const struct uuid *key, struc
         (!out->order_id || !out->has_reservation))
         return ERR_INVALID;
     return 0;
+}
+
+int storm_state_read(struct str body, const struct uuid *key, struct verdict *out, const char **why)
+{
+    struct str text[MEMBERS] = {{NULL, 0}};
+    struct uuid request;
+    *why = "the body is no JSON object";
+    if (!read_members(body, text))
+        return ERR_INVALID;
+    *why = "the state of another request";
+    if (uuid_parse(text[REQUEST_ID], &request) < 0 || !uuid_eq(&request, key))
+        return ERR_INVALID;
+    *why = "no known state";
+    if (verdict_state_parse(text[STATE], &out->state) < 0)
+        return ERR_INVALID;
+    *why = "no known reason";
+    out->reason = REASON_NONE;
+    return text[REASON].len ? verdict_reason_parse(text[REASON], &out->reason) : 0;
 }

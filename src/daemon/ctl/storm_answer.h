@@ -24,3 +24,6 @@ enum storm_says storm_answer_says(enum answer a);
  * static string). */
 int storm_answer_read(int status, struct str body, const struct uuid *key, struct storm_answer *out,
                       const char **why);
+/* The same of a status call's 200. */
+int storm_state_read(struct str body, const struct uuid *key, struct verdict *out,
+                     const char **why);

@@ -13,8 +13,9 @@
 
 struct storm_args {
     struct item item;
-    int64_t buyers, clicks, rate, connections, first_user, seed, limit_us, timeout_us, silence_us;
-    struct str api, history;
+    int64_t buyers, clicks, rate, connections, first_user, seed, limit_us, timeout_us, silence_us,
+        follow_us;
+    struct str api, query, history;
     bool same_key, json;
 };
 #define AT(member) offsetof(struct storm_args, member)
@@ -23,6 +24,10 @@ static const struct args_option options[] = {
     {"buyers", ARGS_I64, AT(buyers), true, 1, STORM_BUYERS_MAX, "how many"},
     {"api", ARGS_TEXT, AT(api),
      .help = "URL of seckill-api (http://HOST:PORT; default: api.listen)"},
+    {"query", ARGS_TEXT, AT(query),
+     .help = "URL of query-api: asks the state of each accepted request until it is final"},
+    {"follow", ARGS_DURATION, AT(follow_us), false, 1000, INT64_C(86400) * 1000000,
+     "with --query: for so long at most (2m)"},
     {"clicks", ARGS_I64, AT(clicks), false, 1, 1000, "requests of each buyer (1)"},
     {"same-key", ARGS_FLAG, AT(same_key),
      .help = "the clicks of a buyer carry one Idempotency-Key"},
@@ -144,7 +149,10 @@ static int storm(struct storm_config *config, bool json)
     fflush(stdout);
     strbuf_deinit(&b);
     const char *wrong = storm_verdict(&totals);
-    if (wrong && totals.tries.malformed)
+    if (wrong && totals.states.malformed)
+        ctl_complain("storm: %s (of a status call: %d, %s)", wrong, totals.states.malformed_status,
+                     totals.states.malformed_why);
+    else if (wrong && totals.tries.malformed)
         ctl_complain("storm: %s (the first one: %d, %s)", wrong, totals.malformed_status,
                      totals.malformed_why);
     else if (wrong)
@@ -159,15 +167,20 @@ static int run(struct ctl *c, const struct ctl_command *self, int argc, char **a
                            .seed = -1,
                            .limit_us = INT64_C(600) * 1000000,
                            .timeout_us = INT64_C(3) * 1000000,
-                           .silence_us = INT64_C(30) * 1000000};
+                           .silence_us = INT64_C(30) * 1000000,
+                           .follow_us = INT64_C(120) * 1000000};
     struct token_mint mint;
-    char err[512], host_port[512], path[4096];
+    char err[512], host_port[512], query[512], path[4096];
     int rc = ctl_args(self, &a, argc, argv, NULL, NULL);
     if (rc >= 0)
         return rc;
     struct str api = a.api.ptr ? a.api : str_of(c->settings.api.listen);
     if (!read_url(api, host_port, sizeof(host_port))) {
         ctl_complain("storm: --api wants http://HOST:PORT, not '" STR_FMT "'", STR_ARG(api));
+        return CTL_USAGE;
+    }
+    if (a.query.ptr && !read_url(a.query, query, sizeof(query))) {
+        ctl_complain("storm: --query wants http://HOST:PORT, not '" STR_FMT "'", STR_ARG(a.query));
         return CTL_USAGE;
     }
     if (a.buyers * a.clicks > STORM_REQUESTS_MAX) {
@@ -198,6 +211,8 @@ static int run(struct ctl *c, const struct ctl_command *self, int argc, char **a
                                   .timeout_us = a.timeout_us,
                                   .limit_us = a.limit_us,
                                   .silence_us = a.silence_us,
+                                  .query = a.query.ptr ? query : NULL,
+                                  .follow_us = a.follow_us,
                                   .mint = &mint};
     /* Whole numbers in every JSON reader, and two storms without a seed do not meet. */
     if (!config.first_user)
@@ -232,6 +247,7 @@ const struct ctl_command storm_command = {
             "504 and lost answers are\ntried again with the same key, nine times at most, no "
             "sooner than asked for (1 s at most). Latencies count\nfrom the time a request should "
             "have been sent.\nFails only when nothing could be sent, nobody got an answer, or "
-            "answers break the contract.\n",
+            "answers break the contract;\nwith --query, too, when an accepted request is not found "
+            "by its Location.\n",
     .run = run,
 };

@@ -129,6 +129,14 @@ static void json_summary(const struct storm_config *c, const struct storm_totals
         else
             strbuf_add_i64(b, us);
     }
+    const struct follow_totals *f = &t->states;
+    if (c->query)
+        strbuf_printf(b,
+                      ",\"states\":{\"followed\":%lld,\"passed_over\":%lld,\"final\":%lld,"
+                      "\"waiting\":%lld,\"missing\":%lld,\"malformed\":%lld,\"asked\":%lld}",
+                      (long long)f->followed, (long long)f->passed_over, (long long)f->final,
+                      (long long)f->waiting, (long long)f->missing, (long long)f->malformed,
+                      (long long)f->asked);
     if (t->malformed_why) {
         strbuf_printf(b, ",\"malformed_status\":%d,\"malformed_why\":", t->malformed_status);
         json_add_string(b, str_of(t->malformed_why));
@@ -180,6 +188,16 @@ static void text_summary(const struct storm_config *c, const struct storm_totals
     text_row(b, "no connection (not sent)", 0, t->ends.unsent, t->tries.unsent);
     text_row(b, "MALFORMED", 0, t->ends.malformed, t->tries.malformed);
     text_row(b, "not finished", 0, requests - t->done, 0);
+    const struct follow_totals *f = &t->states;
+    if (c->query)
+        strbuf_printf(
+            b,
+            "\n  states of %lld accepted: %lld final, %lld not yet, %lld not found (404), "
+            "after %lld questions\n",
+            (long long)f->followed, (long long)f->final, (long long)f->waiting,
+            (long long)f->missing, (long long)f->asked);
+    if (f->passed_over)
+        strbuf_printf(b, "  and %lld more were not asked for\n", (long long)f->passed_over);
     strbuf_printf(b, "\n  %-20s", "latency");
     for (size_t i = 0; i < QUANTILES; i++)
         strbuf_printf(b, "  %9s", quantiles[i].name);
@@ -214,7 +232,9 @@ const char *storm_verdict(const struct storm_totals *t)
         return "nobody got an answer";
     if (t->gave_up)
         return "nobody answers any more: it gave up";
-    if (t->tries.malformed)
+    if (t->states.missing)
+        return "accepted requests were not found (404)";
+    if (t->tries.malformed || t->states.malformed)
         return "there were answers that break the contract";
     return NULL;
 }

@@ -79,12 +79,45 @@ static void says_what_is_certain(void **state)
     assert_int_equal(storm_answer_says(ANSWER_INTERNAL_ERROR), STORM_UNSAID);
 }
 
+static void reads_states(void **state)
+{
+    static const char *const wrong[] = {"",
+                                        "[]",
+                                        "{\"state\":\"QUEUED\"}",
+                                        "{\"request_id\":\"" KEY "\"}",
+                                        "{\"request_id\":\"" OTHER "\",\"state\":\"QUEUED\"}",
+                                        "{\"request_id\":\"" KEY "\",\"state\":\"GONE\"}",
+                                        "{\"request_id\":\"" KEY
+                                        "\",\"state\":\"FAILED\",\"reason\":\"BORED\"}"};
+    struct uuid key;
+    struct verdict v;
+    const char *why;
+    (void)state;
+    assert_int_equal(uuid_parse(STR(KEY), &key), 0);
+    assert_int_equal(
+        storm_state_read(STR("{\"request_id\":\"" KEY "\",\"state\":\"QUEUED\"}"), &key, &v, &why),
+        0);
+    assert_true(v.state == VERDICT_QUEUED && v.reason == REASON_NONE);
+    assert_int_equal(
+        storm_state_read(STR("{\"request_id\":\"" KEY "\",\"state\":\"FAILED\",\"version\":3,"
+                             "\"reason\":\"LOST_RESERVATION\"}"),
+                         &key, &v, &why),
+        0);
+    assert_true(v.state == VERDICT_FAILED && v.reason == REASON_LOST_RESERVATION);
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        why = NULL;
+        if (storm_state_read(str_of(wrong[i]), &key, &v, &why) == 0 || !why)
+            fail_msg("taken: %s", wrong[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(takes_what_the_contract_has),
         cmocka_unit_test(refuses_what_it_has_not),
         cmocka_unit_test(says_what_is_certain),
+        cmocka_unit_test(reads_states),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
