@@ -158,12 +158,11 @@ void private_pg_start(struct private_pg *p)
     const char *argv[ARGS_MAX];
     snprintf(data, sizeof data, "%s/data", p->dir);
     int n = as_postgres(argv, 0, p->dir);
-    const char *rest[] = {BIN "initdb", "-D",    data, "-U",   "seckill",
-                          "-A",         "trust", "-E", "UTF8", "--locale=C.UTF-8",
-                          "--no-sync",  NULL};
-    memcpy(argv + n, rest, sizeof rest);
+    argv[n++] = SECKILL_SOURCE_DIR "/tests/support/pg_cluster.sh";
+    argv[n++] = data;
+    argv[n] = NULL;
     if (run(argv) != 0)
-        die("initdb failed in", p->dir);
+        die("no cluster was made in", p->dir);
     private_pg_up(p);
 }
 

@@ -13,7 +13,7 @@ struct private_pg {
     int hold;   /* write end of its standard input */
 };
 
-/* initdb (1–2 s) and start. Aborts with a message when it cannot. */
+/* A new cluster (pg_cluster.sh), started. Aborts with a message when it cannot. */
 void private_pg_start(struct private_pg *p);
 /* Immediate stop (SIGQUIT, as a crash but without the shared memory left over), and up again. */
 void private_pg_down(struct private_pg *p);

@@ -11,7 +11,6 @@ On RocketMQ: System(queue=a PrivateRocketmq), or whatever `default_queue` is. Th
 topic and groups of its own there, so that it finds nothing of another's.
 """
 import contextlib
-import functools
 import hashlib
 import hmac
 import itertools
@@ -52,20 +51,6 @@ PATIENT = {"api.submit_timeout": "5s", "api.hold_timeout": "2s", "api.hold_targe
            "query.pg_timeout": "4s", "api.command_timeout": "5s", "redis.reply_timeout": "2s", "redis.slot_timeout": "2s", "redis.stall_timeout": "5s"}
 # As far as a broker started with fast=True lets them go.
 ROCKETMQ = {"rocketmq.lease": "3s", "rocketmq.poll": "1s"}
-
-
-@functools.lru_cache(maxsize=None)
-def _migrated(bin_dir):
-    """A cluster with our schema, to be copied: initdb and migrate take most of a start."""
-    import atexit
-    directory = tempfile.mkdtemp(prefix="sk-template-", dir="/tmp")
-    atexit.register(shutil.rmtree, directory, True)
-    with PrivatePostgres(fsync="off") as pg:
-        subprocess.run([f"{bin_dir}/seckillctl", f"--pg.conninfo={pg.conninfo}", "migrate"], check=True, stdout=subprocess.DEVNULL,
-                       stdin=subprocess.DEVNULL)
-        pg.down()
-        subprocess.run(["cp", "-a", f"{pg.dir}/data", f"{directory}/data"], check=True)
-    return f"{directory}/data"
 
 
 class Program(Server):
@@ -388,7 +373,7 @@ class System:
             self.remove()
 
     def start(self):
-        subprocess.run(["cp", "-a", _migrated(self.bin_dir), f"{self.pg.dir}/data"], check=True)
+        self.pg.make(f"{self.bin_dir}/seckillctl")
         with open(f"{self.dir}/jwt.key", "wb") as f:
             f.write(self.secret)
         with open(f"{self.dir}/payments.secret", "w") as f:
