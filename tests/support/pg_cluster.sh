@@ -26,7 +26,8 @@ if [ -n "$seckillctl" ]; then
     name=$(echo "$seckillctl" | sha256sum | cut -c1-16)
     stamp=$(stat -c '%Y %s %i' "$seckillctl")
 fi
-mkdir -p "$kept" 2>/dev/null && [ -w "$kept" ] || { make "$data"; exit; }
+mkdir -p "$kept" 2>/dev/null || true
+[ -w "$kept" ] || { make "$data"; exit; }
 exec 9>"$kept/$name.lock"
 flock 9
 if [ "$(cat "$kept/$name.stamp" 2>/dev/null)" != "$stamp" ]; then
