@@ -349,6 +349,11 @@ bool cluster_reaches(const struct cluster *cl, struct str key)
     return (place == NOBODY ? any(cl) : cl->nodes[place].conn)->phase == LINK_UP;
 }
 
+int cluster_server(const struct cluster *cl, struct str key)
+{
+    return cl->owner[redis_slot(key)];
+}
+
 bool cluster_ready(const struct cluster *cl)
 {
     return cl->was_whole && connected(cl) > 0;

@@ -17,4 +17,5 @@ void cluster_free(struct cluster *cl);
 void cluster_send(struct cluster *cl, struct redis_call *c);
 bool cluster_ready(const struct cluster *cl);
 bool cluster_reaches(const struct cluster *cl, struct str key);
+int cluster_server(const struct cluster *cl, struct str key);
 int cluster_masters(const struct cluster *cl);

@@ -63,6 +63,11 @@ bool redis_reaches(const struct redis *r, struct str key)
     return r->conn ? r->conn->phase == LINK_UP : cluster_reaches(r->cluster, key);
 }
 
+int redis_server(const struct redis *r, struct str key)
+{
+    return r->conn ? 0 : cluster_server(r->cluster, key);
+}
+
 struct redis_time *redis_clock(const struct redis_call *c)
 {
     return &c->conn->time;

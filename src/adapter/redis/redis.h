@@ -96,6 +96,9 @@ int redis_servers(const struct redis *r);
 bool redis_is_cluster(const struct redis *r);
 /* False: a call with this key would wait for a connection. */
 bool redis_reaches(const struct redis *r, struct str key);
+/* Which server a call with this key goes to, as far as is known: the same number for the keys of
+ * one, -1: not known. */
+int redis_server(const struct redis *r, struct str key);
 /* Waits for a connection that is not up only until the call's deadline (ERR_DEADLINE) or slot_us
  * (ERR_UNAVAIL), whichever is first. */
 void redis_send(struct redis *r, struct redis_call *c);

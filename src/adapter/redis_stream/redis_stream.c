@@ -172,7 +172,7 @@ static void release(struct queue *q, struct queue_message *m)
     list_push_back(&s->free_slots, &slot->free_link);
     s->n_free++;
     metric_gauge_add(s->in_hand, -1);
-    if (s->n_free == 1 && !list_empty(&s->receives))
+    if (stream_room(s) == 1 && !list_empty(&s->receives))
         stream_pump_later(s);
 }
 

@@ -1,11 +1,10 @@
 /* Inside the adapter: the items, the messages in hand, and who does what.
  *
  *   stream_read.c   receive: which stream next, and for how long to wait
- *   stream_fetch.c  one XREADGROUP, takeover of ended leases, XINFO or XGROUP CREATE at a time
- *   stream_bell.c   the doorbell: XREAD BLOCK on a connection of its own, which consumes nothing
- *   stream_batch.c  ack, extend, retry_later
- *   stream_state.c  publish, lag, locate
- *   stream_tidy.c   trimming, consumers of dead lives, the clean end */
+ *   stream_fetch.c  one XREADGROUP, takeover of ended leases, XINFO or XGROUP CREATE at a time; of
+ * a cluster's servers one each stream_bell.c   the doorbell: XREAD BLOCK on a connection of its
+ * own, which consumes nothing stream_batch.c  ack, extend, retry_later stream_state.c  publish,
+ * lag, locate stream_tidy.c   trimming, consumers of dead lives, the clean end */
 #pragma once
 
 #include "adapter/redis_stream/redis_stream.h"
@@ -13,6 +12,8 @@
 
 #define STREAM_BODY_MAX                                                                            \
     8192 /* a longer body is kept cut: it cannot be decoded and becomes a dead letter */
+
+#define STREAM_FETCHES 8 /* under way: of a cluster's servers one each, elsewhere one */
 
 /* A message in hand: preallocated, so that what is received is bounded by configuration. */
 struct stream_slot {
@@ -66,11 +67,15 @@ struct stream {
     int64_t poll_at_us; /* next look at items that no bell listens to */
     struct stream_fetch {
         struct redis_call call;
+        struct stream *s;
         struct stream_item *item;
         enum { FETCH_READ, FETCH_RECLAIM, FETCH_POSITION, FETCH_CREATE } kind;
-        int count;
+        int count;  /* messages that it may bring: their slots are spoken for */
+        int server; /* of redis_server */
         bool busy;
-    } fetch;
+    } fetches[STREAM_FETCHES];
+    int n_fetches; /* that are busy */
+    int promised;  /* slots that they may fill */
     int poll_turn;
 
     struct stream_bell {
@@ -100,6 +105,11 @@ static inline struct stream *stream_of(struct queue *q)
 {
     return container_of(q, struct stream, port);
 }
+/* Slots that nobody speaks for. */
+static inline int stream_room(const struct stream *s)
+{
+    return s->n_free - s->promised;
+}
 static inline int64_t stream_lease_ms(const struct stream *s)
 {
     return (s->c.lease_us + 999) / 1000;
@@ -125,8 +135,9 @@ void stream_unref(struct stream *s, struct stream_item *it);
 bool stream_says(const struct redis_reply *reply, const char *word);
 
 /* stream_fetch.c */
-void stream_fetch(struct stream *s, struct stream_item *it, int kind,
-                  int count); /* not while one is busy */
+/* Whether its turn may be now: its server has none under way, and there is room for one more. */
+bool stream_may_fetch(const struct stream *s, const struct stream_item *it);
+void stream_fetch(struct stream *s, struct stream_item *it, int kind, int count); /* only then */
 
 /* Its server does not answer: it is left alone for a moment. */
 void stream_away(struct stream_item *it, int64_t now_us);

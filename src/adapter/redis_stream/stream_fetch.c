@@ -1,9 +1,10 @@
-/* One fetch at a time: encodes it, puts what came into slots, and notes where its stream stands.
+/* A fetch: encodes it, puts what came into slots, and notes where its stream stands.
  * What to fetch next, and for whom, is stream_read.c's. */
 #include "adapter/redis_stream/stream.h"
 
 #include "base/err.h"
 #include "base/log.h"
+#include "base/panic.h"
 #include "base/parse.h"
 
 #define FETCH_US 1000000   /* a fetch that takes longer is unknown */
@@ -32,9 +33,11 @@ static struct str body_of(const struct redis_reply *fields)
                        (rule 24) */
 }
 
-static void take(struct stream *s, struct stream_item *it, struct str id, int64_t deliveries,
+static void take(const struct stream_fetch *f, struct str id, int64_t deliveries,
                  const struct redis_reply *fields)
 {
+    struct stream *s = f->s;
+    struct stream_item *it = f->item;
     struct list *l = list_pop_front(&s->free_slots);
     if (!l) /* more than COUNT: not Redis. It stays pending and comes back. */
         return;
@@ -50,7 +53,7 @@ static void take(struct stream *s, struct stream_item *it, struct str id, int64_
     slot->m = (struct queue_message){.item = it->item,
                                      .body = {slot->body, body.len},
                                      .deliveries = (int)deliveries,
-                                     .lease_until_us = s->fetch.call.sent_us + s->c.lease_us};
+                                     .lease_until_us = f->call.sent_us + s->c.lease_us};
     str_copy(slot->m.id, sizeof slot->m.id, id);
     str_split(id, '-', &ms);
     if (parse_i64(ms, 0, INT64_MAX, &slot->m.enqueued_ms))
@@ -68,35 +71,36 @@ static void put_z(struct redis_writer *w, const char *z)
 
 static void encode_fetch(struct redis_call *c, struct redis_writer *w)
 {
-    struct stream *s = container_of(c, struct stream, fetch.call);
-    switch (s->fetch.kind) {
+    const struct stream_fetch *f = container_of(c, struct stream_fetch, call);
+    const struct stream *s = f->s;
+    switch (f->kind) {
     case FETCH_READ:
         put_z(w, "XREADGROUP");
         put_z(w, "GROUP");
         put_z(w, s->group);
         put_z(w, s->consumer);
         put_z(w, "COUNT");
-        redis_put_i64(w, s->fetch.count);
+        redis_put_i64(w, f->count);
         put_z(w, "STREAMS");
-        put_z(w, s->fetch.item->key);
+        put_z(w, f->item->key);
         put_z(w, ">");
         break;
     case FETCH_RECLAIM:
-        put_z(w, s->fetch.item->key);
+        put_z(w, f->item->key);
         put_z(w, s->group);
         put_z(w, s->consumer);
         redis_put_i64(w, stream_lease_ms(s));
-        redis_put_i64(w, s->fetch.count);
+        redis_put_i64(w, f->count);
         break;
     case FETCH_POSITION:
         put_z(w, "XINFO");
         put_z(w, "GROUPS");
-        put_z(w, s->fetch.item->key);
+        put_z(w, f->item->key);
         break;
     case FETCH_CREATE:
         put_z(w, "XGROUP");
         put_z(w, "CREATE");
-        put_z(w, s->fetch.item->key);
+        put_z(w, f->item->key);
         put_z(w, s->group);
         put_z(w, "0");
         break;
@@ -104,6 +108,31 @@ static void encode_fetch(struct redis_call *c, struct redis_writer *w)
 }
 
 static void on_fetched(struct redis_call *c, int rc, const struct redis_reply *reply);
+
+static struct stream_fetch *idle_fetch(struct stream *s)
+{
+    for (int i = 0; i < STREAM_FETCHES; i++) {
+        if (!s->fetches[i].busy)
+            return &s->fetches[i];
+    }
+    panic("stream fetch: too many");
+}
+
+bool stream_may_fetch(const struct stream *s, const struct stream_item *it)
+{
+    if (s->n_fetches == 0)
+        return true;
+    if (!s->cluster || s->n_fetches == STREAM_FETCHES)
+        return false;
+    int server = redis_server(s->redis, str_of(it->key));
+    for (int i = 0; i < STREAM_FETCHES; i++) {
+        const struct stream_fetch *f = &s->fetches[i];
+        /* Its slot may have moved since. */
+        if (f->busy && (f->server == server || f->item == it))
+            return false;
+    }
+    return true;
+}
 
 void stream_fetch(struct stream *s, struct stream_item *it, int kind, int count)
 {
@@ -115,7 +144,8 @@ void stream_fetch(struct stream *s, struct stream_item *it, int kind, int count)
                [FETCH_RECLAIM] = {NULL, &stream_script_reclaim, 1, 5, 0},
                [FETCH_POSITION] = {"xinfo", NULL, 0, 3, 2},
                [FETCH_CREATE] = {"xgroup", NULL, 0, 5, 2}};
-    struct stream_fetch *f = &s->fetch;
+    struct stream_fetch *f = idle_fetch(s);
+    f->s = s;
     f->call = (struct redis_call){.script = how[kind].script,
                                   .name = how[kind].name,
                                   .keys = how[kind].keys,
@@ -127,7 +157,10 @@ void stream_fetch(struct stream *s, struct stream_item *it, int kind, int count)
     f->item = stream_ref(it);
     f->kind = kind;
     f->count = count;
+    f->server = redis_server(s->redis, str_of(it->key));
     f->busy = true;
+    s->n_fetches++;
+    s->promised += count;
     if (kind == FETCH_READ) {
         it->rung = false;
         s->visits++;
@@ -160,8 +193,10 @@ static void broken(struct stream *s, struct stream_item *it, const struct redis_
                   LOG_I("suppressed", (int64_t)suppressed));
 }
 
-static void entries_read(struct stream *s, struct stream_item *it, const struct redis_reply *reply)
+static void entries_read(const struct stream_fetch *f, const struct redis_reply *reply)
 {
+    struct stream *s = f->s;
+    struct stream_item *it = f->item;
     const struct redis_reply *entries = NULL;
     if (reply->type == REDIS_ARRAY && reply->n == 1 && reply->items[0]->n == 2)
         entries = reply->items[0]->items[1];
@@ -170,20 +205,22 @@ static void entries_read(struct stream *s, struct stream_item *it, const struct 
         const struct redis_reply *e = entries->items[i];
         if (e->type != REDIS_ARRAY || e->n != 2)
             continue;
-        take(s, it, e->items[0]->s, 1, e->items[1]);
+        take(f, e->items[0]->s, 1, e->items[1]);
         str_copy(it->pos, sizeof it->pos, e->items[0]->s);
     }
     it->pos_known = n > 0;
     if (n)
         reclaim_by(it, loop_now_us(s->loop) + interval_us(s));
-    bool more = (int)n >= s->fetch.count || it->rung;
+    bool more = (int)n >= f->count || it->rung;
     stream_cool(s, it);
     if (more)
         stream_heat(s, it); /* to the end of the rotation */
 }
 
-static void leases_taken(struct stream *s, struct stream_item *it, const struct redis_reply *reply)
+static void leases_taken(const struct stream_fetch *f, const struct redis_reply *reply)
 {
+    struct stream *s = f->s;
+    struct stream_item *it = f->item;
     int64_t now = loop_now_us(s->loop);
     if (reply->type != REDIS_ARRAY || reply->n != 3 || reply->items[2]->type != REDIS_ARRAY) {
         it->reclaim_at_us = now + BROKEN_US;
@@ -193,12 +230,12 @@ static void leases_taken(struct stream *s, struct stream_item *it, const struct 
     for (size_t i = 0; i < taken->n; i++) {
         const struct redis_reply *e = taken->items[i];
         if (e->type == REDIS_ARRAY && e->n == 3)
-            take(s, it, e->items[0]->s, e->items[1]->i, e->items[2]);
+            take(f, e->items[0]->s, e->items[1]->i, e->items[2]);
     }
     metric_add(s->reclaimed, taken->n);
     s->reclaimed_last = taken->n > 0;
     int64_t wait = reply->items[1]->i * 1000, most = interval_us(s);
-    if ((int)taken->n >= s->fetch.count)
+    if ((int)taken->n >= f->count)
         it->reclaim_at_us = now;
     else if (reply->items[0]->i > 0)
         it->reclaim_at_us = now + (wait < 2000 ? 2000 : wait < most ? wait : most);
@@ -230,31 +267,33 @@ static void position_told(struct stream *s, struct stream_item *it, const struct
     stream_fetch(s, it, FETCH_CREATE, 0);
 }
 
-static void answered(struct stream *s, struct stream_item *it, const struct redis_reply *reply)
+static void answered(const struct stream_fetch *f, const struct redis_reply *reply)
 {
-    switch (s->fetch.kind) {
+    switch (f->kind) {
     case FETCH_READ:
-        entries_read(s, it, reply);
+        entries_read(f, reply);
         break;
     case FETCH_RECLAIM:
-        leases_taken(s, it, reply);
+        leases_taken(f, reply);
         break;
     case FETCH_POSITION:
-        position_told(s, it, reply);
+        position_told(f->s, f->item, reply);
         break;
     case FETCH_CREATE:
-        stream_heat(s, it);
+        stream_heat(f->s, f->item);
         break;
     }
 }
 
-static void refused(struct stream *s, struct stream_item *it, const struct redis_reply *reply)
+static void refused(const struct stream_fetch *f, const struct redis_reply *reply)
 {
+    struct stream *s = f->s;
+    struct stream_item *it = f->item;
     if (stream_says(reply, "NOGROUP"))
         stream_fetch(s, it, FETCH_CREATE, 0);
     else if (stream_says(reply, "BUSYGROUP"))
         stream_heat(s, it);
-    else if (s->fetch.kind == FETCH_CREATE || s->fetch.kind == FETCH_POSITION) {
+    else if (f->kind == FETCH_CREATE || f->kind == FETCH_POSITION) {
         if (stream_says(reply, "WRONGTYPE"))
             broken(s, it, reply);
         else
@@ -285,18 +324,21 @@ static void failed(struct stream *s, struct stream_item *it, int rc)
 
 static void on_fetched(struct redis_call *c, int rc, const struct redis_reply *reply)
 {
-    struct stream *s = container_of(c, struct stream, fetch.call);
-    struct stream_item *it = s->fetch.item;
-    s->fetch.busy = false;
+    struct stream_fetch *f = container_of(c, struct stream_fetch, call);
+    struct stream *s = f->s;
+    const struct stream_fetch was = *f; /* its place may be taken by what is fetched next */
+    f->busy = false;
+    s->n_fetches--;
+    s->promised -= f->count;
     if (s->ending)
         ;
     else if (rc == 0)
-        answered(s, it, reply);
+        answered(&was, reply);
     else if (rc == ERR_INTERNAL && reply)
-        refused(s, it, reply);
+        refused(&was, reply);
     else
-        failed(s, it, rc);
-    stream_unref(s, it);
+        failed(s, was.item, rc);
+    stream_unref(s, was.item);
     if (!s->ending)
         stream_pump(s);
 }

@@ -1,5 +1,7 @@
 /* receive. Messages come by one fetch at a time: XREADGROUP of one stream, COUNT = free slots, in
  * fair rotation over the items that may have something, by turns with the takeover of ended leases.
+ * Of a cluster's servers each has one of its own, so that one that does not answer keeps only its
+ * own streams waiting; a receive that has something does not wait for the slower ones.
  *
  *   wait ─► RECLAIM (due) or READ (hot) ─► messages: next item, until the receive is full or each
  *    ▲                 │                   item was asked once ─► on_done(0, n)
@@ -84,7 +86,7 @@ static struct stream_item *due(const struct stream *s, int64_t now)
 {
     list_for_each (l, &s->items) {
         struct stream_item *it = container_of(l, struct stream_item, link);
-        if (it->reclaim_at_us <= now && reached(s, it, now))
+        if (it->reclaim_at_us <= now && stream_may_fetch(s, it) && reached(s, it, now))
             return it;
     }
     return NULL;
@@ -94,7 +96,7 @@ static struct stream_item *hottest(struct stream *s, int64_t now)
 {
     for (int i = 0; i < s->n_hot; i++) {
         struct stream_item *it = container_of(s->hot.next, struct stream_item, hot_link);
-        if (it->not_before_us <= now && reached(s, it, now))
+        if (it->not_before_us <= now && stream_may_fetch(s, it) && reached(s, it, now))
             return it;
         list_remove(&it->hot_link);
         list_push_back(&s->hot, &it->hot_link);
@@ -105,7 +107,8 @@ static struct stream_item *hottest(struct stream *s, int64_t now)
 static bool fetch_messages(struct stream *s, const struct receiving *x)
 {
     int64_t now = loop_now_us(s->loop);
-    int room = x->r->max - x->r->n < s->n_free ? x->r->max - x->r->n : s->n_free;
+    int wanted = x->r->max - x->r->n, room = stream_room(s);
+    room = wanted < room ? wanted : room;
     if (room < 1 || (x->r->n && s->visits > s->n_hot))
         return false;
     struct stream_item *hot = hottest(s, now), *ended = due(s, now);
@@ -170,6 +173,8 @@ static void wait(struct stream *s)
     list_for_each (l, &s->items) {
         const struct stream_item *it = container_of(l, struct stream_item, link);
         int64_t at = it->reclaim_at_us;
+        if (!stream_may_fetch(s, it)) /* the end of what is under way looks again */
+            continue;
         if (it->hot && it->not_before_us < at)
             at = it->not_before_us;
         if (at < next)
@@ -178,8 +183,22 @@ static void wait(struct stream *s)
     }
     if (unheard && s->poll_at_us < next)
         next = s->poll_at_us;
-    if (next != INT64_MAX && s->n_free)
+    if (next != INT64_MAX && stream_room(s) > 0)
         sched_set(loop_sched(s->loop), &s->tick, next);
+}
+
+/* In a cluster a receive ends with the first that brings something: what others bring after that is
+ * the next one's. */
+static bool begin_fetches(struct stream *s, const struct receiving *x)
+{
+    if (x->canceled || x->r->n == x->r->max)
+        return false;
+    if (!s->cluster)
+        return fetch_messages(s, x);
+    bool begun = false;
+    while (x->r->n == 0 && fetch_messages(s, x))
+        begun = true;
+    return begun;
 }
 
 void stream_pump(struct stream *s)
@@ -189,7 +208,7 @@ void stream_pump(struct stream *s)
         stream_bell_arm_busy(s);
     while (!s->ending && (x = first(s))) {
         hand_over(s, x);
-        if (s->fetch.busy)
+        if (s->n_fetches > 0 && (!s->cluster || x->canceled))
             return;
         if (s->n_hot > 0)
             poll_unheard(s);
@@ -197,7 +216,8 @@ void stream_pump(struct stream *s)
          * there is always something to read. */
         if (!x->canceled && x->r->n == 0 && s->position_turn && fetch_position(s))
             return;
-        if (!x->canceled && x->r->n < x->r->max && fetch_messages(s, x))
+        bool begun = begin_fetches(s, x);
+        if (begun && !s->cluster)
             return;
         if (x->r->n || x->canceled) {
             complete(x, x->r->n ? 0 : ERR_CANCELED);
@@ -262,7 +282,7 @@ bool stream_receive_cancel(struct stream *s, struct op *op)
         x->canceled = true;
         /* What is being fetched for it comes first, so that nothing received is dropped; its reply
          * ends the receive. */
-        bool coming = s->fetch.busy && x == first(s) && s->fetch.kind <= FETCH_RECLAIM;
+        bool coming = s->promised > 0 && x == first(s);
         if (!coming)
             sched_set(loop_sched(s->loop), &x->timer, 0);
         return true;
