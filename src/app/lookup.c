@@ -1,10 +1,6 @@
 #include "app/lookup.h"
 
-#include "base/panic.h"
-#include <stdlib.h>
-
 struct lookup {
-    struct list link; /* of the pool's free flows */
     struct flow flow;
     struct lookup_pool *pool;
     void *viewer;
@@ -208,10 +204,8 @@ static void on_end(struct flow *f)
 {
     struct lookup *l = lookup_of(f);
     struct lookup_pool *p = l->pool;
-    /* The one used last is the one whose memory is still in the cache. */
-    list_push_front(&p->free, &l->link);
-    p->busy--;
-    if (p->busy == 0 && p->on_idle)
+    flow_pool_put(&p->flows, l);
+    if (lookup_pool_busy(p) == 0 && p->on_idle)
         p->on_idle(p);
 }
 
@@ -269,13 +263,13 @@ static int begin(struct lookup_pool *p, enum lookup_kind kind, int64_t received_
         metric_add(p->count.late, 1);
         return ERR_DEADLINE;
     }
-    struct list *link = list_pop_front(&p->free);
-    if (!link) {
+    struct lookup *l = flow_pool_take(&p->flows);
+    if (!l) {
         metric_add(p->count.overloaded, 1);
         return ERR_OVERLOAD;
     }
-    struct lookup *l = container_of(link, struct lookup, link);
-    p->busy++;
+    l->pool = p;
+    l->timer.on_fire = on_deadline;
     l->viewer = viewer;
     l->watched = true;
     l->deadline_us = received_us + p->timeout_us;
@@ -286,13 +280,6 @@ static int begin(struct lookup_pool *p, enum lookup_kind kind, int64_t received_
     l->answer = (struct lookup_answer){.kind = kind};
     *out = l;
     return 0;
-}
-
-/* Nothing was started after all. */
-static void put_back(struct lookup *l)
-{
-    list_push_front(&l->pool->free, &l->link);
-    l->pool->busy--;
 }
 
 int lookup_request(struct lookup_pool *p, struct item item, int64_t user_id,
@@ -322,7 +309,7 @@ int lookup_order(struct lookup_pool *p, int64_t order_id, int64_t user_id, int64
     l->user_id = user_id;
     l->order_id = order_id;
     if (ask_pg(l) < 0) {
-        put_back(l);
+        flow_pool_put(&p->flows, l);
         return ERR_UNAVAIL;
     }
     *out = l;
@@ -346,7 +333,7 @@ int lookup_item(struct lookup_pool *p, struct item item, int64_t received_us, vo
     lookup_decide_item(&l->seen.item, p->sched->now_us, &l->answer);
     metric_add(p->count.source[l->answer.source], 1);
     *now = l->answer;
-    put_back(l);
+    flow_pool_put(&p->flows, l);
     return LOOKUP_AT_ONCE;
 }
 
@@ -359,17 +346,8 @@ int lookup_pool_init(struct lookup_pool *p, int n)
     p->reads = (struct reads){
         .jobs = p->jobs, .sched = p->sched, .timeout_us = p->pg_us, .max = p->pg_reads};
     p->items = (struct item_views){.stock = p->stock, .sched = p->sched, .call_us = p->redis_us};
-    p->flows = calloc((size_t)n, sizeof(p->flows[0]));
-    if (!p->flows)
+    if (flow_pool_init(&p->flows, n, sizeof(struct lookup)) < 0)
         return ERR_OVERLOAD;
-    list_init(&p->free);
-    for (int i = n; i-- > 0;) {
-        p->flows[i].pool = p;
-        p->flows[i].timer.on_fire = on_deadline;
-        list_push_front(&p->free, &p->flows[i].link);
-    }
-    p->n = n;
-    p->busy = 0;
     for (int i = 0; i < LOOKUP_SOURCES; i++)
         p->count.source[i] =
             metric_counter("seckill_query_lookups_total",
@@ -385,19 +363,14 @@ int lookup_pool_init(struct lookup_pool *p, int n)
         reads_deinit(&p->reads);
         rc = ERR_OVERLOAD;
     }
-    if (rc < 0) {
-        free(p->flows);
-        p->flows = NULL;
-    }
+    if (rc < 0)
+        flow_pool_deinit(&p->flows);
     return rc;
 }
 
 void lookup_pool_deinit(struct lookup_pool *p)
 {
-    if (p->busy)
-        panic("lookup: pool freed with %d flows under way", p->busy);
+    flow_pool_deinit(&p->flows);
     reads_deinit(&p->reads);
     item_views_deinit(&p->items);
-    free(p->flows);
-    p->flows = NULL;
 }

@@ -38,6 +38,7 @@
 #include "app/reads.h"
 #include "app/reporter.h"
 #include "base/flow.h"
+#include "base/flow_pool.h"
 
 enum lookup_state {
     LOOKUP_REDIS,
@@ -98,9 +99,7 @@ struct lookup_pool {
     /* internal */
     struct reads reads;
     struct item_views items;
-    struct lookup *flows;
-    struct list free;
-    int n, busy;
+    struct flow_pool flows;
     struct {
         struct metric *overloaded, *late, *timeouts, *source[LOOKUP_SOURCES];
     } count;
@@ -112,7 +111,7 @@ int lookup_pool_init(struct lookup_pool *p, int n);
 void lookup_pool_deinit(struct lookup_pool *p);
 static inline int lookup_pool_busy(const struct lookup_pool *p)
 {
-    return p->busy;
+    return flow_pool_busy(&p->flows);
 }
 
 enum { LOOKUP_STARTED = 0, LOOKUP_AT_ONCE = 1 };

@@ -2,8 +2,6 @@
 
 #include "base/crashpoint.h"
 #include "base/log.h"
-#include "base/panic.h"
-#include <stdlib.h>
 
 /* --- the states --- */
 
@@ -188,10 +186,8 @@ static void on_end(struct flow *f)
 {
     struct reserve *r = reserve_of(f);
     struct reserve_pool *p = r->pool;
-    /* The one used last is the one whose memory is still in the cache. */
-    list_push_front(&p->free, &r->link);
-    p->busy--;
-    if (p->busy == 0 && p->on_idle)
+    flow_pool_put(&p->flows, r);
+    if (reserve_pool_busy(p) == 0 && p->on_idle)
         p->on_idle(p);
 }
 
@@ -220,16 +216,8 @@ struct flow_kind reserve_kind = {
 
 int reserve_pool_init(struct reserve_pool *p, int n)
 {
-    p->flows = calloc((size_t)n, sizeof(p->flows[0]));
-    if (!p->flows)
+    if (flow_pool_init(&p->flows, n, sizeof(struct reserve)) < 0)
         return ERR_OVERLOAD;
-    list_init(&p->free);
-    for (int i = n; i-- > 0;) {
-        p->flows[i].pool = p;
-        list_push_front(&p->free, &p->flows[i].link);
-    }
-    p->n = n;
-    p->busy = 0;
     admission_init(&p->admission, n, p->target_us);
     p->count.created = metric_counter("seckill_reservation_created_total",
                                       "units reserved by requests of this process", NULL);
@@ -261,11 +249,8 @@ int reserve_pool_init(struct reserve_pool *p, int n)
 
 void reserve_pool_deinit(struct reserve_pool *p)
 {
-    if (p->busy)
-        panic("reserve: pool freed with %d flows under way", p->busy);
+    flow_pool_deinit(&p->flows);
     metric_gauge_add(p->count.limit, -p->limit_shown);
-    free(p->flows);
-    p->flows = NULL;
 }
 
 int reserve_submit(struct reserve_pool *p, const struct reserve_request *q, void *viewer,
@@ -284,13 +269,13 @@ int reserve_submit(struct reserve_pool *p, const struct reserve_request *q, void
     if (rc < 0)
         return rc;
     /* Flows that publish hold a place of the pool, but none among the holds. */
-    if (list_empty(&p->free) || !admission_enter(&p->admission)) {
+    if (!flow_pool_has_free(&p->flows) || !admission_enter(&p->admission)) {
         metric_add(p->count.overloaded, 1);
         return ERR_OVERLOAD;
     }
 
-    struct reserve *r = container_of(list_pop_front(&p->free), struct reserve, link);
-    p->busy++;
+    struct reserve *r = flow_pool_take(&p->flows);
+    r->pool = p;
     r->viewer = viewer;
     r->watched = true;
     r->unknown = r->decided = false;

@@ -40,6 +40,7 @@
 #include "app/past.h"
 #include "app/reporter.h"
 #include "base/flow.h"
+#include "base/flow_pool.h"
 #include "base/metric.h"
 #include "base/sched.h"
 #include "core/admission.h"
@@ -116,10 +117,9 @@ struct reserve_pool {
     void (*on_idle)(struct reserve_pool *p); /* the last flow ended; may be NULL */
 
     /* internal */
-    struct reserve *flows;
+    struct flow_pool flows;
     struct admission admission;
-    struct list free;
-    int n, busy, limit_shown;
+    int limit_shown;
     struct {
         struct metric *created, *replayed, *duplicate, *sold_out, *overloaded, *late, *again,
             *created_late, *unknown, *limit, *sent, *send_unknown, *send_refused, *patience,
@@ -132,7 +132,7 @@ int reserve_pool_init(struct reserve_pool *p, int n);
 void reserve_pool_deinit(struct reserve_pool *p); /* no flow may be under way */
 static inline int reserve_pool_busy(const struct reserve_pool *p)
 {
-    return p->busy;
+    return flow_pool_busy(&p->flows);
 }
 
 enum { RESERVE_STARTED = 0, RESERVE_HINTED_SOLD_OUT = 1 };

@@ -10,7 +10,6 @@
 enum reserve_release { RESERVE_STANDS, RESERVE_RELEASED, RESERVE_RELEASE_UNKNOWN };
 
 struct reserve {
-    struct list link; /* of the pool's free flows */
     struct flow flow;
     struct reserve_pool *pool;
     void *viewer;

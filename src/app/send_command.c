@@ -2,12 +2,9 @@
 
 #include "base/crashpoint.h"
 #include "base/log.h"
-#include "base/panic.h"
 #include <stdio.h>
-#include <stdlib.h>
 
 struct send_command {
-    struct list link; /* of the pool's free flows */
     struct flow flow;
     struct send_pool *pool;
     void *viewer;
@@ -251,9 +248,8 @@ static void on_end(struct flow *f)
 {
     struct send_command *s = send_of(f);
     struct send_pool *p = s->pool;
-    list_push_front(&p->free, &s->link);
-    p->busy--;
-    if (p->busy == 0 && p->on_idle)
+    flow_pool_put(&p->flows, s);
+    if (send_pool_busy(p) == 0 && p->on_idle)
         p->on_idle(p);
 }
 
@@ -280,16 +276,8 @@ static struct metric *result(const struct send_pool *p, const char *what)
 
 int send_pool_init(struct send_pool *p, int n)
 {
-    p->flows = calloc((size_t)n, sizeof(p->flows[0]));
-    if (!p->flows)
+    if (flow_pool_init(&p->flows, n, sizeof(struct send_command)) < 0)
         return ERR_OVERLOAD;
-    list_init(&p->free);
-    for (int i = n; i-- > 0;) {
-        p->flows[i].pool = p;
-        list_push_front(&p->free, &p->flows[i].link);
-    }
-    p->n = n;
-    p->busy = 0;
     p->count.sent = result(p, "sent");
     p->count.refused = result(p, "refused");
     p->count.unknown = result(p, "unknown");
@@ -301,10 +289,7 @@ int send_pool_init(struct send_pool *p, int n)
 
 void send_pool_deinit(struct send_pool *p)
 {
-    if (p->busy)
-        panic("send_command: pool freed with %d flows under way", p->busy);
-    free(p->flows);
-    p->flows = NULL;
+    flow_pool_deinit(&p->flows);
 }
 
 int send_command_submit(struct send_pool *p, const struct send_request *q, void *viewer,
@@ -312,12 +297,12 @@ int send_command_submit(struct send_pool *p, const struct send_request *q, void 
 {
     if (p->sched->now_us >= q->received_us + p->budget_us)
         return ERR_DEADLINE;
-    if (list_empty(&p->free)) {
+    struct send_command *s = flow_pool_take(&p->flows);
+    if (!s) {
         metric_add(p->count.overloaded, 1);
         return ERR_OVERLOAD;
     }
-    struct send_command *s = container_of(list_pop_front(&p->free), struct send_command, link);
-    p->busy++;
+    s->pool = p;
     s->viewer = viewer;
     s->watched = true;
     s->command = q->command;

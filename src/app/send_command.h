@@ -30,6 +30,7 @@
 #pragma once
 
 #include "base/flow.h"
+#include "base/flow_pool.h"
 #include "base/metric.h"
 #include "base/rng.h"
 #include "base/sched.h"
@@ -79,9 +80,7 @@ struct send_pool {
     void (*on_idle)(struct send_pool *p); /* the last flow ended; may be NULL */
 
     /* internal */
-    struct send_command *flows;
-    struct list free;
-    int n, busy;
+    struct flow_pool flows;
     struct {
         struct metric *sent, *refused, *unknown, *unkept, *declined, *overloaded;
     } count;
@@ -89,10 +88,11 @@ struct send_pool {
 
 /* Takes the memory for n flows: 0, or ERR_OVERLOAD without it. */
 int send_pool_init(struct send_pool *p, int n);
-void send_pool_deinit(struct send_pool *p); /* no flow may be under way */
+/* No flow may be under way; harmless on a pool that is zeroed. */
+void send_pool_deinit(struct send_pool *p);
 static inline int send_pool_busy(const struct send_pool *p)
 {
-    return p->busy;
+    return flow_pool_busy(&p->flows);
 }
 
 /* 0: *out is the flow; on_answer comes later, exactly once unless the viewer left. ERR_OVERLOAD: no

@@ -228,10 +228,8 @@ void data_loop_deinit(struct data_loop *d)
         redis_stock_free(d->stock);
     if (d->pool_ready)
         reserve_pool_deinit(&d->pool);
-    if (d->cancels.flows)
-        send_pool_deinit(&d->cancels);
-    if (d->payments.flows)
-        send_pool_deinit(&d->payments);
+    send_pool_deinit(&d->cancels);
+    send_pool_deinit(&d->payments);
     if (d->auth)
         jwt_free(d->auth);
     hint_mailbox_close(&d->mailbox);
