@@ -1,5 +1,6 @@
 #include "app/reconcile_mend.h"
 
+#include "app/command.h"
 #include "app/worker.h"
 #include "base/crashpoint.h"
 
@@ -94,6 +95,54 @@ static bool settle(struct mend *m, struct worker *w, const struct finding *f)
     return true;
 }
 
+/* --- a buyer was told CANCELLED, and the database lost it: it is cancelled once more --- */
+
+static void run_cancel(struct share_job *j, struct orders *o)
+{
+    struct mend *m = container_of(j, struct mend, u.cancel.job);
+    int n = 1;
+    j->rc =
+        o->ops->park(o, &m->u.cancel.ctx, m->u.cancel.item, EVENT_CANCEL, &m->u.cancel.command, &n);
+    if (j->rc == 0 && n == 0)
+        j->rc = 1; /* it knows that cancel, and what came of it */
+}
+
+static void on_cancel(struct share_job *j)
+{
+    ended(container_of(j, struct mend, u.cancel.job), j->rc);
+}
+
+static bool cancel(struct mend *m, struct worker *w, const struct finding *f)
+{
+    const struct reservation *r = &f->r;
+    struct strbuf body;
+    if (r->verdict.reason != REASON_CANCELLED)
+        return false; /* an unpaid order expires again by itself */
+    m->done = "CANCELLED";
+    m->event = (struct event){.command = EVENT_CANCEL,
+                              .message_id = event_cancel_id(&r->reservation_id),
+                              .request_id = r->request_id,
+                              .reservation_id = r->reservation_id,
+                              .item = f->item,
+                              .user_id = r->user_id,
+                              .order_id = r->order_id,
+                              .created_at_us = w->wall_us(w),
+                              .schema_version = EVENT_SCHEMA_COMMAND,
+                              .version = {r->epoch, r->seq},
+                              .payment_id = STR(""),
+                              .traceparent = STR(""),
+                              .tracestate = STR("")};
+    m->u.cancel.item = f->item;
+    m->u.cancel.job =
+        (struct share_job){.class = SHARE_BACK, .run = run_cancel, .on_done = on_cancel};
+    strbuf_init_fixed(&body, m->u.cancel.body, sizeof m->u.cancel.body);
+    event_encode(&m->event, false, &body);
+    command_fill(&m->u.cancel.command, &m->event, strbuf_str(&body));
+    ctx_init(&m->u.cancel.ctx, &w->root, w->sched->now_us + w->cfg.tx_budget_us);
+    share_submit(w, &m->u.cancel.job);
+    return true;
+}
+
 static void lower(struct mend *m, struct worker *w, struct item item, int64_t to)
 {
     m->done = "LOWERED";
@@ -132,6 +181,8 @@ bool mend_start(struct mend *m, struct worker *w, const struct finding *f)
         return true;
     case FINDING_SETTLE:
         return settle(m, w, f);
+    case FINDING_RELEASED:
+        return cancel(m, w, f);
     case FINDING_LOST:
         if (f->inbox.found)
             return false;

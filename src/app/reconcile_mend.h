@@ -1,9 +1,12 @@
 /* What is done about a finding, in the safe direction only (rule 40): free units are lowered, never
  * raised; an entry follows its record; what ended is settled again as the first time; an order that
- * PostgreSQL does not have is published again with the same ids: its inbox decides. Loop thread. */
+ * PostgreSQL does not have is published again with the same ids: its inbox decides; an order whose
+ * cancel it lost is cancelled again (parked, sweep.h). Loop thread. */
 #pragma once
 
 #include "app/settling.h"
+#include "app/share.h"
+#include "base/ctx.h"
 #include "port/queue.h"
 #include "port/stock.h"
 
@@ -19,6 +22,13 @@ struct mend {
         struct stock_lower lower;
         struct queue_publish publish;
         struct settling settling;
+        struct {
+            struct share_job job;
+            struct ctx ctx;
+            struct item item;
+            struct orders_command command;
+            char body[EVENT_MAX_BYTES];
+        } cancel;
     } u;
     const char *done; /* what it is called if it was done; static */
 };

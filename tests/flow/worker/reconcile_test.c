@@ -151,6 +151,12 @@ static void test_a_lost_entry_is_named_and_comes_back(void **state)
     end();
 }
 
+static void on_told(struct op *op, int rc)
+{
+    (void)op;
+    assert_int_equal(rc, 0);
+}
+
 /* An entry too many looks like a unit too many: the entry goes, no unit does. */
 static void test_an_entry_of_a_released_one_goes(void **state)
 {
@@ -166,6 +172,35 @@ static void test_an_entry_of_a_released_one_goes(void **state)
     assert_string_equal(outcome(ITEM), "CLEAN");
     assert_int_equal(info(ITEM).buyers, 2);
     assert_int_equal(info(ITEM).free, 8);
+    end();
+}
+
+/* PostgreSQL lost a cancel whose buyer was told (a standby was promoted): it is carried out again,
+ * and the unit, which may be sold again already, is not given back twice. */
+static void test_a_cancel_that_the_database_lost(void **state)
+{
+    (void)state;
+    begin(10);
+    bought(1, 3);
+    struct reservation r = record(2);
+    struct stock_settle_row row = {.user_id = 2,
+                                   .request_id = r.request_id,
+                                   .reservation_id = r.reservation_id,
+                                   .verdict = verdict_of_reason(REASON_CANCELLED),
+                                   .give_back = true};
+    struct stock_settle s = {
+        .op = {on_told, x.sched.now_us + S}, .item = ITEM, .rows = &row, .n = 1};
+    x.buyers->ops->settle(x.buyers, &s);
+    world_run(&x, 100 * MS);
+    assert_int_equal(info(ITEM).free, 8);
+    assert_string_equal(mem_db_order_status(x.db, r.order_id), "CREATED");
+    run_rounds(ITEM, 3);
+    world_run(&x, 3 * S);
+    assert_string_equal(mem_db_order_status(x.db, r.order_id), "CANCELLED");
+    assert_int_equal(info(ITEM).free, 8);
+    run_rounds(ITEM, 2);
+    assert_string_equal(outcome(ITEM), "CLEAN");
+    world_assert_clean(&x);
     end();
 }
 
@@ -503,6 +538,7 @@ int main(void)
         cmocka_unit_test(test_an_invented_unit_is_taken_away),
         cmocka_unit_test(test_a_lost_entry_is_named_and_comes_back),
         cmocka_unit_test(test_an_entry_of_a_released_one_goes),
+        cmocka_unit_test(test_a_cancel_that_the_database_lost),
         cmocka_unit_test(test_what_waits_and_is_not_pending),
         cmocka_unit_test(test_what_is_settled_only_here_is_settled_there),
         cmocka_unit_test(test_what_is_being_rebuilt_is_left_alone),
