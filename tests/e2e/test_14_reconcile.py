@@ -344,6 +344,37 @@ def test_an_order_that_cannot_be_placed_again():
         assert s.state(item, 1, first[1][0]).code == "SUCCEEDED"
 
 
+def test_a_synchronous_standby_is_promoted():
+    """It has every order that was committed: nothing is placed again, and the timeline's walk finds nothing."""
+    standby = PrivatePostgres()
+    s = System(QUICK)
+    s.settings["pg.conninfo"] = (f"host={s.pg.dir},{standby.dir} user=seckill dbname=postgres "
+                                 "target_session_attrs=read-write connect_timeout=2")
+    try:
+        with s:
+            standby.follow(s.pg).start()
+            s.sql("ALTER SYSTEM SET synchronous_standby_names = '*'")
+            s.sql("SELECT pg_reload_conf()")
+            wait_for("the standby", lambda: s.sql("SELECT sync_state FROM pg_stat_replication") == [("sync",)])
+            item = s.item(stock=100)
+            storm = s.storm(item, 200, "--rate", 400, background=True)
+            wait_for("orders", lambda: item.orders() >= 30)
+            primary, s.pg = s.pg, standby
+            primary.kill()
+            primary.stop()
+            standby.promote()
+            s.sql("ALTER SYSTEM SET synchronous_standby_names = ''")
+            s.sql("SELECT pg_reload_conf()")
+            s.storm_end(storm)
+            item.await_settled(30)
+            wait_for("the walk", lambda: s.sql("SELECT walked_timeline FROM reconcile_items") == [(2,)])
+            assert s.worker.metric("seckill_reconcile_republished_total") == 0
+            assert item.orders() == 100
+            await_clean(s, item)
+    finally:
+        standby.stop()
+
+
 def test_a_standby_that_lacks_the_last_orders_is_promoted():
     """failures.md 22: they are found through Redis, and placed again with the same ids; nothing is sold twice meanwhile. A cancel
     that the standby lacks is carried out again."""

@@ -16,6 +16,12 @@ SEED = int(os.environ.get("SECKILL_SEED", "1"))
 _TIMES = {
     "crash points": (1, 5, 20),
     "terminated": (1, 5, 20),
+    "random kills": (0, 60, 200),  # of each program; 0: e2e makes them each time
+    "redis kills": (0, 20, 100),
+    "pg stops": (0, 20, 100),
+    "flushes": (0, 10, 30),
+    "failovers": (0, 5, 20),
+    "promotions": (0, 10, 30),
     "lost replies": (500, 10_000, 20_000),  # of each kind
     "deliveries": (10_000, 100_000, 100_000),
     "links": (20, 160, 320),
