@@ -43,7 +43,8 @@ for i, row in ipairs(rows) do
     held[#held + 1] = user
     held[#held + 1] = entry
   else
-    call('HSET', key, 'epoch', ARGV[1], 'seq', '0') -- its old seq means nothing in this epoch
+    -- Its old seq means nothing in this epoch. RESERVED could be taken away again (rule 8), and PostgreSQL would not know.
+    call('HSET', key, 'epoch', ARGV[1], 'seq', '0', 'status', 'MQ_PENDING')
     call('HSETNX', KEYS[2], user, entry) -- an order of the same buyer stands before it
     waits[#waits + 1] = row[5]
     waits[#waits + 1] = member

@@ -27,7 +27,7 @@ static void go_on(struct lookup *l)
     enum lookup_state next = LOOKUP_ANSWER;
     switch (l->answer.kind) {
     case LOOKUP_OF_REQUEST:
-        next = lookup_decide_request(&l->seen, l->pool->max_hold_us, &l->answer);
+        next = lookup_decide_request(&l->seen, &l->answer);
         break;
     case LOOKUP_OF_ORDER:
         lookup_decide_order(l->seen.pg_rc, &l->seen.pg.order, l->user_id, &l->answer);

@@ -15,8 +15,8 @@
  *
  * EPOCH is for who proves that the request was accepted (core/location_token.h): it is lost, or on
  * its way, but never "not found" while the item's records live. An epoch older than the item's in
- * PostgreSQL, which moved max_hold ago: FAILED/LOST_RESERVATION (rule 37). Else QUEUED, to be asked
- * again; of the current epoch the item is reported (rule 34c), since something must be there.
+ * PostgreSQL, whose rebuild's time is over: FAILED/LOST_RESERVATION (rule 37). Else QUEUED, to be
+ * asked again; of the current epoch the item is reported (rule 34c), since something must be there.
  *
  *   Redis ╲ PostgreSQL   final          open or absent              failed, refused
  *   final                (not asked)    (not asked)                 (not asked)
@@ -91,7 +91,6 @@ struct lookup_pool {
     int64_t fallback_after_us; /* an open request older than this is looked up in PostgreSQL */
     int64_t pg_us;             /* one read, waiting for a connection included */
     int pg_reads;              /* in hand at most */
-    int64_t max_hold_us;       /* an accepted request is lost so long after its epoch ended */
     struct reporter *reporter;
     void (*on_answer)(struct lookup_pool *p, void *viewer, const struct lookup_answer *a);
     void (*on_idle)(struct lookup_pool *p); /* the last flow ended; may be NULL */
@@ -145,8 +144,7 @@ struct lookup_seen {
     struct item_view item;
 };
 /* The table above: ANSWER, and what is told; or EPOCH or ITEM: it has to be asked first. */
-enum lookup_state lookup_decide_request(const struct lookup_seen *seen, int64_t max_hold_us,
-                                        struct lookup_answer *out);
+enum lookup_state lookup_decide_request(const struct lookup_seen *seen, struct lookup_answer *out);
 void lookup_decide_order(int pg_rc, const struct orders_order *order, int64_t user_id,
                          struct lookup_answer *out);
 void lookup_decide_item(const struct item_view *v, int64_t now_us, struct lookup_answer *out);

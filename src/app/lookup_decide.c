@@ -33,6 +33,13 @@ static struct verdict verdict_of_pg(const struct reads_result *pg)
     return (struct verdict){VERDICT_PROCESSING, REASON_NONE};
 }
 
+/* PostgreSQL speaks of an earlier use of the key, which ended without an order, and whose record
+ * Redis lost: the one that Redis has now may end otherwise. */
+static bool of_another_use(const struct reservation *r, const struct reads_result *pg)
+{
+    return pg->row.found && !pg->order.order_id && !uuid_eq(&pg->row.message_id, &r->message_id);
+}
+
 /* The ids as settle will write them into the record: those of the order that exists instead, if
  * there is one. What PostgreSQL does not know stays as it is. */
 static void tell_pg(const struct reads_result *pg, struct verdict v, struct lookup_answer *out)
@@ -63,8 +70,7 @@ static void tell_failure(int rc, struct lookup_answer *out)
 }
 
 /* The request was accepted, and no store that answered knows it. */
-static void tell_accepted(const struct lookup_seen *seen, int64_t max_hold_us,
-                          struct lookup_answer *out)
+static void tell_accepted(const struct lookup_seen *seen, struct lookup_answer *out)
 {
     const struct orders_inventory *i = &seen->inventory;
     if (seen->epoch_rc < 0) {
@@ -76,21 +82,17 @@ static void tell_accepted(const struct lookup_seen *seen, int64_t max_hold_us,
     } else {
         out->answer = ANSWER_OK;
         out->source = LOOKUP_FROM_TOKEN;
-        bool older = seen->accepted_epoch < i->epoch;
-        /* The worker's max_hold counts as well as our own: whichever ends later. */
-        if (older && i->now_ms - i->epoch_at_ms >= max_hold_us / 1000 &&
-            i->now_ms >= i->lost_after_ms) {
+        if (seen->accepted_epoch < i->lost_epoch) {
             out->verdict = verdict_of_reason(REASON_LOST_RESERVATION);
             return;
         }
         out->verdict = (struct verdict){VERDICT_QUEUED, REASON_NONE};
         out->ask_again = true;
-        out->suspect = !older;
+        out->suspect = seen->accepted_epoch >= i->epoch;
     }
 }
 
-enum lookup_state lookup_decide_request(const struct lookup_seen *seen, int64_t max_hold_us,
-                                        struct lookup_answer *out)
+enum lookup_state lookup_decide_request(const struct lookup_seen *seen, struct lookup_answer *out)
 {
     bool in_redis = seen->redis_rc == 0;
     out->source = LOOKUP_FROM_NOTHING;
@@ -98,7 +100,8 @@ enum lookup_state lookup_decide_request(const struct lookup_seen *seen, int64_t 
         tell_redis(&seen->redis, out);
     if (seen->asked_pg && seen->pg_rc == 0) {
         struct verdict v = verdict_of_pg(&seen->pg);
-        if (!in_redis || verdict_rank(v.state) > verdict_rank(seen->redis.verdict.state))
+        bool higher = !in_redis || verdict_rank(v.state) > verdict_rank(seen->redis.verdict.state);
+        if (higher && !(in_redis && of_another_use(&seen->redis, &seen->pg)))
             tell_pg(&seen->pg, v, out);
         return LOOKUP_ANSWER;
     }
@@ -111,7 +114,7 @@ enum lookup_state lookup_decide_request(const struct lookup_seen *seen, int64_t 
     else if (seen->accepted_epoch && !seen->asked_epoch)
         return LOOKUP_EPOCH;
     else if (seen->accepted_epoch)
-        tell_accepted(seen, max_hold_us, out);
+        tell_accepted(seen, out);
     else if (!seen->asked_item)
         return LOOKUP_ITEM;
     else if (seen->item.rc < 0)

@@ -219,7 +219,8 @@ static enum flow_result step_survey(struct flow *f)
                                                       .request_id = x->request_id,
                                                       .user_id = x->user_id,
                                                       .order_id = x->order_id,
-                                                      .created_at_ms = x->created_at_ms};
+                                                      .created_at_ms = x->created_at_ms,
+                                                      .epoch = x->epoch};
     }
     return await(w, KEEP, rebuild_call_keep);
 }

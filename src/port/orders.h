@@ -178,10 +178,9 @@ struct orders_dead_letter {
 struct orders_inventory {
     int64_t total, sold, epoch;
     bool warmed;
-    int64_t expires_ms;          /* when all of the item's keys in Redis are over */
-    int64_t epoch_at_ms, now_ms; /* when the epoch last moved, and now: PostgreSQL's clock */
-    int64_t lost_after_ms; /* from then on the order function voids what was lost (rule 37); 0:
-                              never rebuilt */
+    int64_t expires_ms; /* when all of the item's keys in Redis are over */
+    int64_t now_ms;     /* PostgreSQL's clock */
+    int64_t lost_epoch; /* what was accepted below it, and is not known, is lost (rule 37) */
 };
 
 /* --- Reconciliation (rule 40) --- */
@@ -320,12 +319,14 @@ struct orders_ops {
     /* The same with where each stands, but for those whose keys are over within a minute. */
     int (*watch)(struct orders *, const struct ctx *, struct orders_watched *rows, int *n);
     /* --- a rebuild (rules 35–37). An attempt is an epoch; at another its calls are refused --- */
-    /* Takes the item from that epoch to the next. What no rebuild found is lost max_hold_ms later.
-     * rc 0 taken; 1 the epoch is another by now; 2 somebody is at it. */
+    /* Takes the item from that epoch to the next; what was kept comes along. What it does not find
+     * is lost max_hold_ms after its end. rc 0 taken; 1 the epoch is another by now; 2 somebody is
+     * at it. */
     int (*rebuild_take)(struct orders *, const struct ctx *, struct item item, int64_t from_epoch,
                         struct str life, struct str reason, int64_t max_hold_ms,
                         struct orders_rebuild *out);
-    /* Keeps reservations that wait in Redis, before anything there is emptied. rc 0; 1 refused. */
+    /* Keeps reservations that wait in Redis, before anything there is emptied; those that are lost
+     * already are void instead. rc 0; 1 refused. */
     int (*rebuild_keep)(struct orders *, const struct ctx *, struct item item, int64_t epoch,
                         const struct orders_hold *rows, int n);
     /* Who holds a unit, at one instant: of those kept, the ones without an outcome, and the active

@@ -27,7 +27,8 @@ struct orders_rebuild {
 struct orders_hold {
     struct uuid reservation_id, message_id, request_id;
     int64_t user_id, order_id, created_at_ms;
-    bool ordered; /* an active order; else a reservation without an outcome */
+    int64_t epoch; /* that its record had; only to keep it */
+    bool ordered;  /* an active order; else a reservation without an outcome */
 };
 #define ORDERS_HOLDS_MAX 512 /* in one call */
 

@@ -184,7 +184,7 @@ def test_survivors():
         assert item.scalar("SELECT live FROM rebuilds WHERE ITEM") == 2
         assert item.books()["free"] == 5 and item.books()["pending"] == 2
         assert s.buy(item, 4).code == "DUPLICATE_ORDER" and s.buy(item, 4).json["order_id"] == waiting[4][1]
-        wait_for("max_hold", lambda: item.scalar("SELECT lost_after < clock_timestamp() FROM seckill_inventory WHERE ITEM"))
+        wait_for("max_hold", lambda: item.scalar("SELECT lost_after < clock_timestamp() FROM rebuilds WHERE ITEM"))
         item.publish(*bodies)
         wait_for("their ends", lambda: item.books()["inbox"] == 7)
         item.await_settled()
@@ -195,6 +195,53 @@ def test_survivors():
             told = s.state(item, user, waiting[user][0]).json
             assert (told["state"], told["reason"]) == ("FAILED", "LOST_RESERVATION"), told
         assert s.redis_client.scard("sec:suspect") == 0
+
+
+def told(s, location, user):
+    answer = s.follow(location, user)
+    return answer.json["state"], answer.json.get("reason")
+
+
+def test_what_was_told_as_lost_stays_lost():
+    """Rule 37, I7: neither a second loss nor an older state of Redis gives back what its buyer was told to be lost; a survivor of the
+    first is lost by neither. The same key may be used again, and what it was told before is not told of that (rule 19)."""
+    lost = ("FAILED", "LOST_RESERVATION")
+    with System({**SHORT, "worker.rebuild_drain": "0s", "worker.max_hold": "2s", "worker.recover_after": "1m",
+                 "query.fallback_after": "0s"}) as s:
+        item = s.item(stock=10)
+        s.worker.signal(19)
+        locations, keys = {}, {}
+        for user in (1, 2, 3):
+            keys[user] = str(uuid.uuid4())
+            locations[user] = s.buy(item, user, keys[user]).headers["location"]
+        s.redis_client.xgroup_setid(item.key("events"), GROUP, "$")  # the queue has lost their messages
+        for user in (2, 3):
+            s.redis_client.zrem(item.key("pending"), f"{user}:{keys[user]}")
+        s.redis_client.delete(*(item.key(f"reservation:{user}:{keys[user]}") for user in (2, 3)))
+        report(s, item)
+        s.worker.signal(18)
+        rebuilt(item, 1)  # the first is found, the others are not
+        wait_for("max_hold", lambda: told(s, locations[2], 2) == lost and told(s, locations[3], 3) == lost)
+        assert told(s, locations[1], 1)[0] == "PROCESSING"
+        s.worker.signal(19)
+        s.redis_client.flushall()
+        assert told(s, locations[1], 1)[0] == "PROCESSING" and told(s, locations[2], 2) == lost
+        s.worker.signal(18)
+        rebuilt(item, 2)
+        assert item.scalar("SELECT max(live) FILTER (WHERE epoch = 3) FROM rebuilds WHERE ITEM") == 1
+        assert told(s, locations[1], 1)[0] == "PROCESSING" and told(s, locations[2], 2) == lost
+        s.worker.signal(19)
+        assert s.buy(item, 3, keys[3]).status == 202
+        assert told(s, locations[3], 3)[0] == "QUEUED"
+        s.worker.signal(18)
+        wait_for("the order", lambda: told(s, locations[3], 3)[0] == "SUCCEEDED")
+        assert told(s, locations[2], 2) == lost and told(s, locations[1], 1)[0] == "PROCESSING"
+        s.worker.terminate()
+        s.worker.settings = {"worker.recover_after": "200ms", "worker.max_hold": "10m"}
+        s.worker.start()  # recovery finds the survivor, and publishes it again
+        wait_for("the survivor's order", lambda: told(s, locations[1], 1)[0] == "SUCCEEDED")
+        item.await_settled()
+        assert item.orders() == 2 and item.books()["free"] == 8
 
 
 def test_a_harmless_restart_is_no_loss():

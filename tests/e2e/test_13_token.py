@@ -84,15 +84,13 @@ def test_lost_records():
         assert not reported(s, item)
 
         # The item is rebuilt: until max_hold is over the message may still come.
-        def moved(ago):
-            s.sql("UPDATE seckill_inventory SET epoch = 2, epoch_at = clock_timestamp() - %s::interval", ago)
-        moved("119 seconds")
+        s.sql("UPDATE seckill_inventory SET epoch = 2")
         told = s.follow(location, 7)
         assert told.status == 200 and told.code == "QUEUED" and told.headers["retry-after"] == "1", told
-        moved("121 seconds")
-        s.sql("UPDATE seckill_inventory SET lost_after = clock_timestamp() + interval '1 hour'")  # the worker's max_hold is longer
+        s.sql("INSERT INTO rebuilds (activity_id, sku_id, epoch, life, reason, finished_at, lost_after) VALUES (%s, %s, 2, 'test', "
+              "'lost', clock_timestamp(), clock_timestamp() + interval '1 hour')", *item.args)
         assert s.follow(location, 7).code == "QUEUED"
-        s.sql("UPDATE seckill_inventory SET lost_after = clock_timestamp()")
+        s.sql("UPDATE rebuilds SET lost_after = clock_timestamp()")
         told = s.follow(location, 7)
         assert told.status == 200 and (told.code, told.json["reason"], told.json["version"]) == ("FAILED", "LOST_RESERVATION", 3), told
         assert "retry-after" not in told.headers
@@ -100,7 +98,8 @@ def test_lost_records():
         assert not reported(s, item)
 
         # It was not lost after all: what a store knows is told, whatever the token says.
-        s.sql("UPDATE seckill_inventory SET epoch = 1, lost_after = NULL")
+        s.sql("DELETE FROM rebuilds")
+        s.sql("UPDATE seckill_inventory SET epoch = 1")
         s.redis_client.rename("elsewhere", item.key(f"reservation:7:{key}"))
         s.worker.start()
         item.await_settled()

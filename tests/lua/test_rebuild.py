@@ -129,3 +129,22 @@ def test_nonsense_is_refused(sale, args):
     with pytest.raises(redis_client.ResponseError, match="whole numbers|no such state"):
         Rebuild(sale, **args).begin()
     assert sale.r.dbsize() == 0
+
+
+def test_what_strict_takes_back_is_no_survivor(sale):
+    """Rules 8, 36: a hold that a rebuild counted is not taken away behind PostgreSQL's back: while it is rebuilt its unit would be
+    counted as held, and given to nobody; afterwards the next rebuild would hold it for nobody."""
+    sale.open(10)
+    b = Buyer(1)
+    sale.reserve(b, stream=False)
+    assert sale.record(b)["status"] == "RESERVED"
+    x = Rebuild(sale)
+    x.begin()
+
+    def release():
+        return sale.run("release", sale.keys("meta", "stock", "buyers") + [sale.record_key(b), sale.key("pending")],
+                        [sale.item, b.user, b.request, b.reservation]).code
+    assert release() == 1 and x.restore(1, ("L", b)).code == 0
+    assert release() == 1 and x.end(2, 9).code == 0
+    assert release() == 1 and sale.record(b)["status"] == "MQ_PENDING"
+    assert sale.stock() == 9 and sale.waiting() == [b.member]

@@ -21,9 +21,10 @@ def take(s, epoch, life="me", hold_ms=600000):
 
 
 def keep(s, epoch, *messages):
-    columns = [list(c) for c in zip(*((m.reservation, m.message, m.request, m.user, m.order, m.created_ms) for m in messages))] or [[]] * 6
-    return s.scalar("SELECT seckill_rebuild_keep(%s, %s, %s, %s::uuid[], %s::uuid[], %s::uuid[], %s::bigint[], %s::bigint[], %s::bigint[])",
-                    s.activity, s.sku, epoch, *columns)
+    columns = [list(c) for c in zip(*((m.reservation, m.message, m.request, m.user, m.order, m.created_ms, m.epoch)
+                                      for m in messages))] or [[]] * 7
+    return s.scalar("SELECT seckill_rebuild_keep(%s, %s, %s, %s::uuid[], %s::uuid[], %s::uuid[], %s::bigint[], %s::bigint[], "
+                    "%s::bigint[], %s::bigint[])", s.activity, s.sku, epoch, *columns)
 
 
 def count(s, epoch):
@@ -52,7 +53,10 @@ def test_one_at_a_time(item):
     assert item.scalar("SELECT seckill_rebuild_resettle(%s, %s, 2, 0)", item.activity, item.sku) == -1
     assert count(item, 3) == (10, 0, 1) and page(item, 3) == [(waits.reservation, False)]
     assert finish(item, 3) and finish(item, 3)
-    assert take(item, 3)[:2] == ("TAKEN", 4) and count(item, 4) == (10, 0, 0)  # of one that came to its end nothing comes along
+    # what the last one kept comes along also when it came to its end: Redis may have lost everything meanwhile
+    assert take(item, 3)[:2] == ("TAKEN", 4) and count(item, 4) == (10, 0, 1)
+    item.place([waits])
+    assert finish(item, 4) and take(item, 4)[:2] == ("TAKEN", 5) and count(item, 5) == (10, 1, 0)
 
 
 def test_who_holds_a_unit(item):
@@ -108,3 +112,73 @@ def test_messages_of_an_older_epoch(item, over):
     # rule 34b: the item's seq is that of its epoch alone
     assert item.scalar("SELECT seq FROM seckill_inventory WHERE activity_id = %s", item.activity) == 4
     item.audit()
+
+
+def rebuild(s, epoch, *kept, hold_ms=600000):
+    """A whole one, from that epoch to the next."""
+    assert take(s, epoch, hold_ms=hold_ms)[0] == "TAKEN"
+    assert keep(s, epoch + 1, *kept) and count(s, epoch + 1) and finish(s, epoch + 1)
+
+
+def found(s, m):
+    """What query-api hears of the request: (status, state, reason, order_id), or None."""
+    return s.c.execute("SELECT status, state, reason, inbox_order_id FROM seckill_find_request(%s, %s, %s, %s)",
+                       (s.activity, s.sku, m.user, m.request)).fetchone()
+
+
+def lost_epoch(s, told=True):
+    return s.scalar("SELECT seckill_lost_epoch(%s, %s, %s)", s.activity, s.sku, told)
+
+
+def test_what_is_lost_stays_lost(item):
+    """Rule 37: a second rebuild gives no time back to what the first one's had ended; and takes none from what came after that."""
+    lost, later = item.message(), item.message(epoch=2)
+    rebuild(item, 1, hold_ms=0)
+    assert lost_epoch(item) == 2
+    rebuild(item, 2)
+    assert lost_epoch(item) == 2
+    results = item.place([lost, later])
+    assert [(r.state, r.reason) for r in results] == [("FAILED", "LOST_RESERVATION"), ("SUCCEEDED", "")]
+    item.audit()
+
+
+def test_a_survivor_of_one_rebuild_is_lost_by_none(item):
+    """Rules 36, 37: it is held, known and makes an order, also when Redis was empty at the second."""
+    survives = item.message()
+    rebuild(item, 1, survives, hold_ms=0)
+    assert found(item, survives) == ("KEPT", "PROCESSING", "", survives.order)
+    rebuild(item, 2, hold_ms=0)
+    assert found(item, survives)[0] == "KEPT"
+    assert [r.outcome for r in item.place([survives])] == [CREATED]
+    assert found(item, survives)[:2] == ("COMPLETED", "SUCCEEDED")
+    item.audit()
+
+
+def test_an_attempt_without_an_end_loses_nothing(item):
+    """Rule 37: Redis may never have been closed at it, and sell on at the epoch before."""
+    assert take(item, 1, hold_ms=0)[0] == "TAKEN"
+    assert lost_epoch(item, told=False) == 0
+    assert [r.outcome for r in item.place(item.messages(2))] == [CREATED, CREATED]
+
+
+def test_no_order_of_what_is_told_as_lost(item):
+    """Rule 37: the order function stops before buyers are told, by the time that a call may take."""
+    rebuild(item, 1, hold_ms=600000)
+    void, told = item.c.execute("SELECT extract(epoch FROM void_after - finished_at), extract(epoch FROM lost_after - finished_at) "
+                                "FROM rebuilds WHERE activity_id = %s", (item.activity,)).fetchone()
+    assert (void, told) == (585, 600)
+    item.c.execute("UPDATE rebuilds SET void_after = clock_timestamp() WHERE activity_id = %s", (item.activity,))
+    item.c.execute("UPDATE seckill_inventory SET lost_after = clock_timestamp() WHERE activity_id = %s", (item.activity,))
+    assert lost_epoch(item) == 0 and lost_epoch(item, told=False) == 2
+    lost = item.message()
+    assert item.place([lost])[0].reason == "LOST_RESERVATION"
+
+
+def test_an_old_state_brings_nothing_back(item):
+    """Rule 37: Redis comes back with a reservation that was told as lost: it is void, and not kept."""
+    lost, new = item.message(), item.message(epoch=2)
+    rebuild(item, 1, hold_ms=0)
+    take(item, 2)
+    assert keep(item, 3, lost, new) and count(item, 3) == (10, 0, 1)
+    assert item.inbox(lost)[:2] == ("REJECTED", "LOST_RESERVATION") and found(item, lost)[1] == "FAILED"
+    assert dict(page(item, 3)) == {new.reservation: False}

@@ -38,7 +38,7 @@ void mem_db_free(struct mem_db *db)
     while (map_next(&db->by_message, &at, &key, &value))
         free((void *)(uintptr_t)value);
     list_for_each (l, &db->inventory)
-        mem_db_forget_holds(container_of(l, struct mem_inventory, link));
+        mem_db_forget_rebuilds(container_of(l, struct mem_inventory, link));
     FREE_ALL(&db->inventory, struct mem_inventory);
     FREE_ALL(&db->orders, struct mem_order);
     FREE_ALL(&db->outbox, struct mem_outbox);
@@ -209,12 +209,12 @@ void mem_db_put_item(struct mem_db *db, struct item item, int64_t total, int64_t
         i = mem_alloc(sizeof *i);
         i->item = item;
         list_init(&i->holds);
+        list_init(&i->over);
         i->epoch_us = db->sched->now_us;
         list_push_back(&db->inventory, &i->link);
     }
     i->total = total;
     i->epoch = epoch;
-    i->epoch_at_ms = mem_clock_wall_ms(db->sched);
     pthread_mutex_unlock(&db->mutex);
 }
 

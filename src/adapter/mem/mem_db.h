@@ -9,12 +9,13 @@
 struct mem_inventory {
     struct list link;
     struct item item;
-    int64_t total, sold, epoch, epoch_at_ms, expires_ms;
+    int64_t total, sold, epoch, expires_ms;
     int64_t seq; /* the highest of this epoch among the orders */
-    int64_t epoch_us, lost_after_us, beat_us;
+    int64_t epoch_us, max_hold_us, beat_us;
     char life[64]; /* whose attempt to rebuild it this is */
     bool rebuilding, asked, unopened;
     struct list holds; /* who holds a unit, by reservation id (mem_orders_rebuild.c) */
+    struct list over;  /* rebuilds that came to their end */
 };
 
 struct mem_order {
@@ -165,10 +166,17 @@ int mem_orders_rebuild_resettle(struct orders *o, const struct ctx *ctx, struct 
                                 int64_t epoch, int64_t *from);
 int mem_orders_rebuild_finish(struct orders *o, const struct ctx *ctx, struct item item,
                               int64_t epoch);
+void mem_db_void(struct mem_db *db, struct item item, const struct orders_row *message,
+                 enum verdict_reason reason);
+/* The highest epoch whose rebuild's time is over, for the order function or (told) for buyers. */
+int64_t mem_db_lost_epoch(const struct mem_db *db, const struct mem_inventory *i, bool told);
+/* What a rebuild kept of this request and has no outcome yet; NULL: nothing. */
+const struct orders_hold *mem_db_kept(const struct mem_inventory *i, int64_t user_id,
+                                      const struct uuid *request_id);
 /* Rule 37: a message of an older epoch that no rebuild found, after max_hold. */
 bool mem_db_is_lost(const struct mem_db *db, const struct mem_inventory *i,
                     const struct orders_row *row);
-void mem_db_forget_holds(struct mem_inventory *i);
+void mem_db_forget_rebuilds(struct mem_inventory *i);
 
 /* The order function (mem_orders_place.c). */
 int mem_db_place(struct mem_db *db, struct item item, struct orders_row *rows, int n);

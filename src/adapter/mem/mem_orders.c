@@ -113,6 +113,20 @@ static int op_inbox(struct orders *o, const struct ctx *ctx, const struct uuid *
     return mem_orders_leave(o, ctx, 0);
 }
 
+void mem_db_void(struct mem_db *db, struct item item, const struct orders_row *message,
+                 enum verdict_reason reason)
+{
+    struct mem_inbox *in = mem_db_inbox(db, &message->message_id);
+    if (!in)
+        in = mem_db_add_inbox(db, item, message, "REJECTED");
+    str_copy(in->row.status, sizeof in->row.status, STR("REJECTED"));
+    in->row.verdict = in->outcome.verdict = verdict_of_reason(reason);
+    in->row.order_id = 0;
+    in->outcome.outcome = ORDERS_REJECTED;
+    in->row.give_back = in->outcome.give_back = verdict_returns_unit(in->row.verdict);
+    mem_db_add_outbox(db, item, &in->outcome);
+}
+
 static int op_void(struct orders *o, const struct ctx *ctx, struct item item,
                    const struct orders_row *message, enum verdict_reason reason,
                    struct orders_inbox *row)
@@ -126,15 +140,8 @@ static int op_void(struct orders *o, const struct ctx *ctx, struct item item,
         *row = in->row;
         return mem_orders_leave(o, ctx, 1);
     }
-    if (!in)
-        in = mem_db_add_inbox(db, item, message, "REJECTED");
-    str_copy(in->row.status, sizeof in->row.status, STR("REJECTED"));
-    in->row.verdict = in->outcome.verdict = verdict_of_reason(reason);
-    in->row.order_id = 0;
-    in->outcome.outcome = ORDERS_REJECTED;
-    in->row.give_back = in->outcome.give_back = verdict_returns_unit(in->row.verdict);
-    mem_db_add_outbox(db, item, &in->outcome);
-    *row = in->row;
+    mem_db_void(db, item, message, reason);
+    *row = mem_db_inbox(db, &message->message_id)->row;
     return mem_orders_leave(o, ctx, 0);
 }
 
@@ -295,8 +302,19 @@ static int op_find_request(struct orders *o, const struct ctx *ctx, struct item 
             uuid_eq(&in->request_id, request_id))
             found = in;
     }
-    *row = found ? found->row : (struct orders_inbox){0};
-    return mem_orders_leave(o, ctx, found ? 0 : 1);
+    const struct mem_inventory *i = mem_db_inventory(db, item);
+    const struct orders_hold *kept = i ? mem_db_kept(i, user_id, request_id) : NULL;
+    *row = (struct orders_inbox){0};
+    if (found) {
+        *row = found->row;
+    } else if (kept) {
+        *row = (struct orders_inbox){.found = true,
+                                     .message_id = kept->message_id,
+                                     .order_id = kept->order_id,
+                                     .status = "KEPT",
+                                     .verdict = {VERDICT_PROCESSING, REASON_NONE}};
+    }
+    return mem_orders_leave(o, ctx, row->found ? 0 : 1);
 }
 
 static int op_find_order(struct orders *o, const struct ctx *ctx, int64_t order_id,
@@ -317,21 +335,14 @@ static int op_inventory(struct orders *o, const struct ctx *ctx, struct item ite
     if (rc)
         return rc;
     const struct mem_inventory *i = mem_db_inventory(of(o)->db, item);
-    *inv =
-        i ? (struct orders_inventory){.total = i->total,
-                                      .sold = i->sold,
-                                      .epoch = i->epoch,
-                                      .warmed = true,
-                                      .expires_ms = i->expires_ms,
-                                      .epoch_at_ms = i->epoch_at_ms,
-                                      .now_ms = mem_clock_wall_ms(of(o)->db->sched),
-                                      .lost_after_ms =
-                                          i->lost_after_us
-                                              ? mem_clock_wall_ms(of(o)->db->sched) +
-                                                    (i->lost_after_us - of(o)->db->sched->now_us) /
-                                                        1000
-                                              : 0}
-          : (struct orders_inventory){0};
+    *inv = i ? (struct orders_inventory){.total = i->total,
+                                         .sold = i->sold,
+                                         .epoch = i->epoch,
+                                         .warmed = true,
+                                         .expires_ms = i->expires_ms,
+                                         .now_ms = mem_clock_wall_ms(of(o)->db->sched),
+                                         .lost_epoch = mem_db_lost_epoch(of(o)->db, i, true)}
+             : (struct orders_inventory){0};
     return mem_orders_leave(o, ctx, i ? 0 : 1);
 }
 

@@ -68,6 +68,8 @@ int64_t mem_orders_take_us(struct orders *o);
 /* Straight access for tests. */
 /* Again with another epoch: it moved now. */
 void mem_db_put_item(struct mem_db *db, struct item item, int64_t total, int64_t epoch);
+/* As a rebuild at this epoch that comes to its end now. */
+void mem_db_rebuilt(struct mem_db *db, struct item item, int64_t epoch, int64_t max_hold_us);
 /* When the item's keys in Redis are over, as PostgreSQL knows it. */
 void mem_db_set_expiry(struct mem_db *db, struct item item, int64_t expires_ms);
 /* Every batch with this message fails with rc (ERR_INVALID: its own fault; ERR_UNAVAIL: not) until

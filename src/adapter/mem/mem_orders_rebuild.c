@@ -11,6 +11,10 @@ struct mem_hold {
     struct list link;
     struct orders_hold h;
 };
+struct mem_over {
+    struct list link;
+    int64_t epoch, void_us, lost_us;
+};
 
 int mem_orders_watch(struct orders *o, const struct ctx *ctx, struct orders_watched *rows, int *n)
 {
@@ -58,18 +62,10 @@ int mem_orders_rebuild_take(struct orders *o, const struct ctx *ctx, struct item
     str_copy(name, sizeof name, life);
     if (i->rebuilding && strcmp(i->life, name) != 0 && db->sched->now_us - i->beat_us < BUSY_US)
         return mem_orders_leave(o, ctx, 2);
-    list_for_each_safe (l, &i->holds) { /* of one that came to its end, or of orders */
-        struct mem_hold *h = container_of(l, struct mem_hold, link);
-        if (i->rebuilding && !h->h.ordered)
-            continue;
-        list_remove(&h->link);
-        free(h);
-    }
     i->epoch++;
     i->seq = 0;
     i->epoch_us = i->beat_us = db->sched->now_us;
-    i->epoch_at_ms = now_ms;
-    i->lost_after_us = db->sched->now_us + max_hold_ms * 1000;
+    i->max_hold_us = max_hold_ms * 1000;
     i->rebuilding = true;
     i->asked = false;
     memcpy(i->life, name, sizeof name);
@@ -119,8 +115,17 @@ int mem_orders_rebuild_keep(struct orders *o, const struct ctx *ctx, struct item
     if (rc)
         return rc;
     struct mem_inventory *i = attempt(mem_orders_db(o), item, epoch);
-    for (int k = 0; i && k < n; k++)
+    for (int k = 0; i && k < n; k++) {
+        struct orders_row row = {.message_id = rows[k].message_id,
+                                 .request_id = rows[k].request_id,
+                                 .reservation_id = rows[k].reservation_id,
+                                 .user_id = rows[k].user_id,
+                                 .order_id = rows[k].order_id,
+                                 .version.epoch = rows[k].epoch};
+        if (mem_db_is_lost(mem_orders_db(o), i, &row))
+            mem_db_void(mem_orders_db(o), item, &row, REASON_LOST_RESERVATION);
         keep(i, &rows[k]);
+    }
     return mem_orders_leave(o, ctx, i ? 0 : 1);
 }
 
@@ -210,6 +215,15 @@ int mem_orders_rebuild_resettle(struct orders *o, const struct ctx *ctx, struct 
     return mem_orders_leave(o, ctx, mine ? 0 : 1);
 }
 
+static void note_over(struct mem_db *db, struct mem_inventory *i)
+{
+    struct mem_over *over = mem_alloc(sizeof *over);
+    int64_t now = db->sched->now_us, hold = i->max_hold_us;
+    int64_t early = hold - 15000000 > hold / 2 ? hold - 15000000 : hold / 2;
+    *over = (struct mem_over){.epoch = i->epoch, .void_us = now + early, .lost_us = now + hold};
+    list_push_back(&i->over, &over->link);
+}
+
 int mem_orders_rebuild_finish(struct orders *o, const struct ctx *ctx, struct item item,
                               int64_t epoch)
 {
@@ -219,6 +233,8 @@ int mem_orders_rebuild_finish(struct orders *o, const struct ctx *ctx, struct it
     struct mem_inventory *i = mem_db_inventory(mem_orders_db(o), item);
     if (!i || i->epoch != epoch)
         return mem_orders_leave(o, ctx, 1);
+    if (i->rebuilding)
+        note_over(mem_orders_db(o), i);
     i->rebuilding = false;
     list_for_each_safe (l, &i->holds) {
         struct mem_hold *h = container_of(l, struct mem_hold, link);
@@ -230,11 +246,32 @@ int mem_orders_rebuild_finish(struct orders *o, const struct ctx *ctx, struct it
     return mem_orders_leave(o, ctx, 0);
 }
 
+int64_t mem_db_lost_epoch(const struct mem_db *db, const struct mem_inventory *i, bool told)
+{
+    int64_t epoch = 0;
+    list_for_each (l, &i->over) {
+        const struct mem_over *over = container_of(l, struct mem_over, link);
+        if (db->sched->now_us >= (told ? over->lost_us : over->void_us) && over->epoch > epoch)
+            epoch = over->epoch;
+    }
+    return epoch;
+}
+
+const struct orders_hold *mem_db_kept(const struct mem_inventory *i, int64_t user_id,
+                                      const struct uuid *request_id)
+{
+    list_for_each (l, &i->holds) {
+        const struct orders_hold *h = &container_of(l, struct mem_hold, link)->h;
+        if (!h->ordered && h->user_id == user_id && uuid_eq(&h->request_id, request_id))
+            return h;
+    }
+    return NULL;
+}
+
 bool mem_db_is_lost(const struct mem_db *db, const struct mem_inventory *i,
                     const struct orders_row *row)
 {
-    if (row->version.epoch >= i->epoch || !i->lost_after_us ||
-        db->sched->now_us < i->lost_after_us || mem_db_inbox(db, &row->message_id))
+    if (row->version.epoch >= mem_db_lost_epoch(db, i, false) || mem_db_inbox(db, &row->message_id))
         return false;
     list_for_each (l, &i->holds) {
         if (uuid_eq(&container_of(l, struct mem_hold, link)->h.reservation_id,
@@ -244,10 +281,22 @@ bool mem_db_is_lost(const struct mem_db *db, const struct mem_inventory *i,
     return true;
 }
 
-void mem_db_forget_holds(struct mem_inventory *i)
+void mem_db_forget_rebuilds(struct mem_inventory *i)
 {
+    for (struct list *l; (l = list_pop_front(&i->over));)
+        free(container_of(l, struct mem_over, link));
     for (struct list *l; (l = list_pop_front(&i->holds));)
         free(container_of(l, struct mem_hold, link));
+}
+
+void mem_db_rebuilt(struct mem_db *db, struct item item, int64_t epoch, int64_t max_hold_us)
+{
+    pthread_mutex_lock(&db->mutex);
+    struct mem_inventory *i = mem_db_inventory(db, item);
+    i->epoch = epoch;
+    i->max_hold_us = max_hold_us;
+    note_over(db, i);
+    pthread_mutex_unlock(&db->mutex);
 }
 
 void mem_db_ask_rebuild(struct mem_db *db, struct item item)

@@ -140,6 +140,7 @@ static void restore(struct mem_item *it, const struct stock_hold *h)
     rec->r.epoch = it->version.epoch;
     rec->r.seq = 0;
     rec->pending = !h->ordered;
+    rec->r.status = RESERVATION_MQ_PENDING;
     if (h->ordered) {
         rec->r.status = RESERVATION_ORDERED;
         rec->r.verdict = (struct verdict){VERDICT_SUCCEEDED, REASON_NONE};

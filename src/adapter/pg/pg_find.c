@@ -90,13 +90,11 @@ int pg_inventory(struct orders *o, const struct ctx *ctx, struct item item,
     int rc = pg_conn_query(
         c, ctx, PG_READS,
         "SELECT i.total_stock::bigint, i.sold_stock::bigint, i.epoch, i.warmed_at IS NOT "
-        "NULL, " PG_MS("a.expires_at") ", " PG_MS("i.epoch_at") ", " PG_MS(
-            "clock_timestamp()") ", COALESCE(" PG_MS("i.lost_after") ", 0) FROM seckill_inventory "
-                                                                     "i JOIN activities a USING "
-                                                                     "(activity_id, sku_id) "
-                                                                     "WHERE i.activity_id = $1 AND "
-                                                                     "i.sku_id = $2",
-        &a, "qqqbqqqq", &r);
+        "NULL, " PG_MS("a.expires_at") ", " PG_MS(
+            "clock_timestamp()") ", seckill_lost_epoch($1, $2, true) FROM seckill_inventory i JOIN "
+                                 "activities a USING (activity_id, sku_id) WHERE i.activity_id = "
+                                 "$1 AND i.sku_id = $2",
+        &a, "qqqbqqq", &r);
     if (rc)
         return rc;
     if (PQntuples(r) == 0)
@@ -106,9 +104,8 @@ int pg_inventory(struct orders *o, const struct ctx *ctx, struct item item,
                                      .epoch = pg_i64(r, 0, 2),
                                      .warmed = pg_bool(r, 0, 3),
                                      .expires_ms = pg_i64(r, 0, 4),
-                                     .epoch_at_ms = pg_i64(r, 0, 5),
-                                     .now_ms = pg_i64(r, 0, 6),
-                                     .lost_after_ms = pg_i64(r, 0, 7)};
+                                     .now_ms = pg_i64(r, 0, 5),
+                                     .lost_epoch = pg_i64(r, 0, 6)};
     return 0;
 }
 

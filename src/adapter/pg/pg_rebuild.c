@@ -92,10 +92,11 @@ int pg_rebuild_keep(struct orders *o, const struct ctx *ctx, struct item item, i
     pg_add_i64s(&a, &rows->user_id, sizeof *rows, n);
     pg_add_i64s(&a, &rows->order_id, sizeof *rows, n);
     pg_add_i64s(&a, &rows->created_at_ms, sizeof *rows, n);
+    pg_add_i64s(&a, &rows->epoch, sizeof *rows, n);
     PG_RESULT r = NULL;
     int rc = pg_conn_query(c, ctx, PG_WRITES,
-                           "SELECT seckill_rebuild_keep($1, $2, $3, $4, $5, $6, $7, $8, $9)", &a,
-                           "b", &r);
+                           "SELECT seckill_rebuild_keep($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+                           &a, "b", &r);
     return accepted(rc, r);
 }
 

@@ -54,7 +54,6 @@ static int init_pool(struct query_loop *d)
         .fallback_after_us = s->query.fallback_after_us,
         .pg_us = s->query.pg_timeout_us,
         .pg_reads = (int)(s->query.pg_queue + s->query.pg_connections),
-        .max_hold_us = s->worker.max_hold_us,
         .reporter = &d->reporter,
         .on_answer = requests_on_answer,
     };

@@ -63,7 +63,6 @@ void fixture_init(struct fixture *f, struct setup s)
                                    .fallback_after_us = 2000 * MS,
                                    .pg_us = 400 * MS,
                                    .pg_reads = s.pg_reads,
-                                   .max_hold_us = MAX_HOLD_MS * MS,
                                    .reporter = &f->reporter,
                                    .on_answer = on_answer};
     assert_int_equal(lookup_pool_init(&f->pool, s.flows), 0);

@@ -349,11 +349,32 @@ static void test_decide_without_inbox(void **state)
         struct lookup_answer a = {.kind = LOOKUP_OF_REQUEST};
         seen.pg.order = (struct orders_order){.order_id = 9, .user_id = 5, .created_at_ms = 7000};
         str_copy(seen.pg.order.status, sizeof seen.pg.order.status, str_of(orders[i].status));
-        assert_int_equal(lookup_decide_request(&seen, 0, &a), LOOKUP_ANSWER);
+        assert_int_equal(lookup_decide_request(&seen, &a), LOOKUP_ANSWER);
         assert_int_equal(a.answer, ANSWER_OK);
         assert_int_equal(a.verdict.state, orders[i].state);
         assert_int_equal(a.order_id, 9);
         assert_int_equal(a.created_at_ms, 7000);
+    }
+}
+
+/* Rule 19: the key was used before, that ended without an order, and Redis lost the record: the
+ * reservation that it has now may become an order. With an order it ends as that one. */
+static void test_an_earlier_use_of_the_key(void **state)
+{
+    (void)state;
+    for (int same = 0; same < 2; same++) {
+        for (int ordered = 0; ordered < 2; ordered++) {
+            struct lookup_seen seen = {.asked_pg = true};
+            struct lookup_answer a = {.kind = LOOKUP_OF_REQUEST};
+            seen.redis.message_id = fixture_key(1);
+            seen.pg.row = (struct orders_inbox){.found = true,
+                                                .message_id = fixture_key(same ? 1 : 2),
+                                                .verdict = {VERDICT_FAILED, REASON_VOID}};
+            if (ordered)
+                seen.pg.order = (struct orders_order){.order_id = 9, .user_id = 5};
+            assert_int_equal(lookup_decide_request(&seen, &a), LOOKUP_ANSWER);
+            assert_int_equal(a.verdict.state, same || ordered ? VERDICT_FAILED : VERDICT_QUEUED);
+        }
     }
 }
 
@@ -368,7 +389,7 @@ static void test_rank_never_falls(void **state)
             seen.redis.verdict.state = (enum verdict_state)r;
             seen.pg.row.found = true;
             seen.pg.row.verdict.state = (enum verdict_state)p;
-            assert_int_equal(lookup_decide_request(&seen, 0, &a), LOOKUP_ANSWER);
+            assert_int_equal(lookup_decide_request(&seen, &a), LOOKUP_ANSWER);
             assert_true(verdict_rank(a.verdict.state) >= verdict_rank((enum verdict_state)r));
             assert_true(verdict_rank(a.verdict.state) >= verdict_rank((enum verdict_state)p));
             /* At equal rank the first word stays. An inbox row without an outcome is rank 2. */
@@ -398,6 +419,7 @@ int main(void)
         cmocka_unit_test(test_ids),
         cmocka_unit_test(test_the_other_order),
         cmocka_unit_test(test_decide_without_inbox),
+        cmocka_unit_test(test_an_earlier_use_of_the_key),
         cmocka_unit_test(test_rank_never_falls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
