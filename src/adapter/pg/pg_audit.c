@@ -65,20 +65,28 @@ int pg_audit_inventory(struct pg_audit *a, struct pg_audit_inventory *out)
     int rc = pg_audit_query(
         a,
         "SELECT i.total_stock::bigint, i.sold_stock::bigint, i.epoch, "
-        "i.seq, " PG_MS("i.epoch_at") ", " PG_MS("a.starts_at") ", " PG_MS(
-            "a."
-            "ends"
-            "_at") ", " PG_MS("a.expires_at") ", " PG_MS("a.closed_at") ", (SELECT count(*) FROM "
-                                                                        "dead_letters WHERE "
-                                                                        "replayed_at IS NULL AND "
-                                                                        "voided_at IS NULL AND "
-                                                                        "(activity_id, sku_id) IN "
-                                                                        "(($1, $2), (0, 0))) "
-                                                                        "FROM seckill_inventory i "
-                                                                        "JOIN activities a USING "
-                                                                        "(activity_id, sku_id) "
-                                                                        "WHERE " PG_AUDIT_OF_ITEM,
-        "qqqqqqqqqq", &r);
+        "i.seq, " PG_MS("i.epoch_at") ", " PG_MS("a.starts_at") ", " PG_MS("a.ends_at") ", " PG_MS(
+            "a.expires_at") ", " PG_MS("a.closed_at") ", " PG_MS("a.paused_at") ", "
+                                                                                "a.opened_at IS "
+                                                                                "NOT NULL, (SELECT "
+                                                                                "count(*) FROM "
+                                                                                "dead_letters "
+                                                                                "WHERE replayed_at "
+                                                                                "IS NULL AND "
+                                                                                "voided_at IS NULL "
+                                                                                "AND (activity_id, "
+                                                                                "sku_id) IN (($1, "
+                                                                                "$2), (0, 0))) "
+                                                                                "FROM "
+                                                                                "seckill_inventory "
+                                                                                "i "
+                                                                                "JOIN activities a "
+                                                                                "USING "
+                                                                                "(activity_id, "
+                                                                                "sku_id) "
+                                                                                "WHERE"
+                                                                                " " PG_AUDIT_OF_ITEM,
+        "qqqqqqqqqqbq", &r);
     if (rc)
         return rc;
     if (PQntuples(r) != 1) {
@@ -95,7 +103,9 @@ int pg_audit_inventory(struct pg_audit *a, struct pg_audit_inventory *out)
                                        .ends_ms = pg_i64(r, 0, 6),
                                        .expires_ms = pg_i64(r, 0, 7),
                                        .closed_ms = pg_i64(r, 0, 8),
-                                       .dead_letters = pg_i64(r, 0, 9)};
+                                       .paused_ms = pg_i64(r, 0, 9),
+                                       .opened = pg_bool(r, 0, 10),
+                                       .dead_letters = pg_i64(r, 0, 11)};
     return 0;
 }
 

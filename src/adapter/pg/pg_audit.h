@@ -20,6 +20,8 @@ struct pg_audit_inventory {
     int64_t epoch, seq;                                /* seq: the highest of this epoch */
     int64_t epoch_ms;                                  /* when the epoch last moved */
     int64_t starts_ms, ends_ms, expires_ms, closed_ms; /* closed: 0: not */
+    int64_t paused_ms;                                 /* by an operator; 0: not */
+    bool opened;                                       /* once, by an operator */
     int64_t dead_letters; /* neither replayed nor voided; those of no item, too */
 };
 int pg_audit_inventory(struct pg_audit *a, struct pg_audit_inventory *out); /* ERR_NOTFOUND */

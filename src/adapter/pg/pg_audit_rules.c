@@ -89,6 +89,11 @@ static const struct statement statements[] = {
      " AND l.kind IN ('CANCEL', 'EXPIRE', 'CLOSE') AND NOT EXISTS (SELECT 1 FROM orders o WHERE "
      "o.order_id = l.order_id AND o.reservation_id = l.reservation_id)"},
 
+    /* Only what is in the list can be replayed. */
+    {PG_AUDIT_I4, "SELECT format('message %s is in quarantine, and no dead letter', i.message_id) "
+                  "FROM consumer_inbox i WHERE " OF_ITEM " AND i.status = 'QUARANTINED' AND NOT "
+                  "EXISTS (SELECT 1 FROM dead_letters d WHERE d.message_id = i.message_id)"},
+
     /* What an order, its message and what was told about it say of the same thing. */
     {PG_AUDIT_I4, "SELECT format('order %s: its message %s says user %s, request %s, reservation "
                   "%s', o.order_id, i.message_id, i.user_id, i.request_id, i.reservation_id) "

@@ -29,12 +29,23 @@ struct audit_name audit_name(const struct audit *a, uint32_t request)
 /* --- I3: every acceptance ends, and nobody is left in between --- */
 
 /* Rule 37: accepted in an epoch that is over, and gone with it. With their token the buyer hears
- * LOST_RESERVATION, which is final; no row anywhere says so. */
+ * LOST_RESERVATION, which is final; no row anywhere says so. What PostgreSQL has decided is in no
+ * epoch. */
 static bool is_lost(const struct audit *a, const struct audit_request *r)
 {
-    bool epoch_is_over = a->counts.pg.epoch > 1 &&
-                         r->accepted_us / 1000 < a->counts.pg.epoch_ms + AUDIT_EPOCH_SLACK_MS;
-    return epoch_is_over || (r->told != AUDIT_NONE && a->model.told[r->told].lost);
+    bool told_so = r->told != AUDIT_NONE && a->model.told[r->told].lost;
+    return a->counts.pg.epoch > 1 &&
+           (told_so || r->accepted_us / 1000 < a->counts.pg.epoch_ms + AUDIT_EPOCH_SLACK_MS);
+}
+
+/* Another than that it is lost. */
+static bool was_told_an_end(const struct audit *a, const struct audit_request *r)
+{
+    if (r->told == AUDIT_NONE)
+        return false;
+    const struct audit_told *t = &a->model.told[r->told];
+    unsigned open = 1u << VERDICT_QUEUED | 1u << VERDICT_PROCESSING;
+    return t->states & ~open & ~(t->lost ? 1u << VERDICT_FAILED : 0);
 }
 
 static void check_accepted(struct audit *a, uint32_t i, int64_t *final, int64_t *lost)
@@ -46,6 +57,9 @@ static void check_accepted(struct audit *a, uint32_t i, int64_t *final, int64_t 
     if (s && ((s->record && verdict_terminal(s->verdict.state)) || s->inbox == AUDIT_COMPLETED ||
               s->inbox == AUDIT_REJECTED))
         ++*final;
+    else if (!s && was_told_an_end(a, r))
+        audit_broken(a, AUDIT_I3, "%s: was told an end, and is nowhere now (order %lld)",
+                     NAME(a, i), (long long)r->order_id);
     else if (!s && is_lost(a, r))
         ++*lost;
     else if (!s || (!s->record && s->inbox != AUDIT_QUARANTINED)) /* who waits is named below */

@@ -64,8 +64,9 @@ static void reset_checks(struct audit *a)
 
 static bool same(const struct stock_item_info *x, const struct stock_item_info *y)
 {
-    return item_version_cmp(x->version, y->version) == 0 && x->free == y->free &&
-           x->buyers == y->buyers && x->pending == y->pending && x->total == y->total;
+    return item_version_cmp(x->version, y->version) == 0 && x->state == y->state &&
+           x->free == y->free && x->buyers == y->buyers && x->pending == y->pending &&
+           x->total == y->total;
 }
 
 /* One reading of all sides. 0; 1: something moved meanwhile; else the exit status, + 1. */

@@ -34,6 +34,11 @@ static void check_meta(struct audit *a)
     check_time(a, "expires", redis->expires_ms, pg->expires_ms);
     if (pg->closed_ms && redis->state != STOCK_STATE_CLOSED)
         audit_broken(a, AUDIT_I7, "the item is closed in PostgreSQL and not in Redis");
+    /* A rebuild would do what PostgreSQL says. */
+    if (redis->state == STOCK_STATE_OPEN && pg->paused_ms)
+        audit_broken(a, AUDIT_I7, "operators paused the item in PostgreSQL, and Redis sells");
+    if (redis->state == STOCK_STATE_OPEN && !pg->opened)
+        audit_broken(a, AUDIT_I7, "the item was never opened in PostgreSQL, and Redis sells");
     /* Rule 34: Redis went back behind what it gave. */
     int64_t given = a->counts.max_seq;
     if (redis->version.epoch == pg->epoch && pg->seq > given)

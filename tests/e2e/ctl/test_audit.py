@@ -600,6 +600,34 @@ def i7_closed_in_postgres_only(s):
     return {"I7"}, "closed in PostgreSQL and not in Redis"
 
 
+def i7_paused_in_postgres_only(s):
+    s.sql("UPDATE activities SET paused_at = now()")
+    return {"I7"}, "operators paused the item in PostgreSQL, and Redis sells"
+
+
+def i7_never_opened(s):
+    s.sql("UPDATE activities SET opened_at = NULL")
+    return {"I7"}, "the item was never opened in PostgreSQL, and Redis sells"
+
+
+def i4_quarantined_and_not_in_the_list(s):
+    """Nobody could replay it; its end comes only with the sale's."""
+    message = str(uuid.uuid4())
+    s.sql("INSERT INTO consumer_inbox (consumer_group, message_id, request_id, reservation_id, user_id, activity_id, sku_id, status) "
+          "SELECT 'seckill-order-create-v1', %s, gen_random_uuid(), gen_random_uuid(), 5, 1, 2001, 'QUARANTINED'", message)
+    return {"I4"}, f"message {message} is in quarantine, and no dead letter"
+
+
+def i3_lost_without_a_loss(s):
+    """LOST_RESERVATION is said of an epoch that is over (rule 37); this item never had another."""
+    key = str(uuid.uuid4())
+    s.append({"type": "invoke", "user": 9999, "key": key, "t": 1_000_000_000_000_000},
+             {"type": "ok", "user": 9999, "key": key, "status": 202, "code": "ACCEPTED", "order_id": "77",
+              "reservation_id": str(uuid.uuid4()), "t": 1_000_000_000_000_000})
+    s.state(("", 9999, key), 1, 2, "FAILED", reason="LOST_RESERVATION")
+    return {"I3"}, f"user 9999, request {key}: was accepted and is nowhere now"
+
+
 def i7_postgres_epoch(s):
     s.sql("UPDATE seckill_inventory SET epoch = 2")
     return {"I7"}, "the item is of epoch 1 in Redis, 2 in PostgreSQL"
@@ -725,14 +753,23 @@ def test_what_an_epoch_took_with_it_is_no_fault(copy):
                 {"type": "ok", "user": 9999, "key": key, "status": 202, "code": "ACCEPTED", "order_id": "77",
                  "reservation_id": str(uuid.uuid4()), "t": 1_000_000_000_000_000})
     assert set(broken(copy.audit())) == {"I3"}
-    copy.state(("", 9999, key), 1, 2, "FAILED", reason="LOST_RESERVATION")
-    copy.audit(rc=0)
-    shutil.copy(copy.history, copy.spoilt)
+    copy.sql("UPDATE seckill_inventory SET epoch = 2, epoch_at = now()")
+    assert set(broken(copy.audit())) == {"I7"}  # Redis is still in the old epoch
+    copy.state(("", 9999, key), 1, 2, "PROCESSING")
+    assert set(broken(copy.audit())) == {"I7"}
+    copy.state(("", 9999, key), 3, 4, "FAILED", reason="LOST_RESERVATION")
+    assert set(broken(copy.audit())) == {"I7"}
+
+
+def test_no_epoch_takes_with_it_what_had_an_end(copy):
+    """Rules 36, 37: PostgreSQL had decided that; a rebuild loses none of it."""
+    key = str(uuid.uuid4())
+    copy.sql("UPDATE seckill_inventory SET epoch = 2, epoch_at = now()")
     copy.append({"type": "invoke", "user": 9999, "key": key, "t": 1_000_000_000_000_000},
                 {"type": "ok", "user": 9999, "key": key, "status": 202, "code": "ACCEPTED", "order_id": "77",
                  "reservation_id": str(uuid.uuid4()), "t": 1_000_000_000_000_000})
-    copy.sql("UPDATE seckill_inventory SET epoch = 2, epoch_at = now()")
-    assert set(broken(copy.audit())) == {"I7"}  # Redis is still in the old epoch
+    copy.state(("", 9999, key), 1, 2, "SUCCEEDED")
+    assert broken(copy.audit())["I3"] == [f"user 9999, request {key}: was told an end, and is nowhere now (order 77)"]
 
 
 def test_a_lost_order_is_seen_from_all_sides(copy):
