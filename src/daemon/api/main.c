@@ -1,5 +1,6 @@
 #include "adapter/jwt/jwt.h"
 #include "base/log.h"
+#include "base/streams.h"
 #include "daemon/api/api.h"
 #include "daemon/common/location_secret.h"
 #include "daemon/common/program.h"
@@ -74,6 +75,7 @@ static int tell_ports(const struct api *api)
 int main(int argc, char **argv)
 {
     static struct api api; /* large: hints, mailboxes */
+    streams_hold();
     signal(SIGPIPE, SIG_IGN);
     api.ports_file = program_take_option(&argc, argv, "--ports-file");
     int rc = settings_load(&api.settings, &api.conf, &argc, argv, PROGRAM, usage);

@@ -55,7 +55,7 @@ static int run(struct ctl *c, const struct ctl_command *self, int argc, char **a
     for (int i = 0; i < n; i++)
         put(&o, &rows[i]);
     free(rows);
-    return out_end(&o) ? CTL_OK : CTL_FAILED;
+    return out_end(&o) ? CTL_OK : CTL_UNKNOWN;
 }
 
 const struct ctl_command actions_list_command = {

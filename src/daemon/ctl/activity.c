@@ -1,5 +1,6 @@
 /* activity create|show|list|open|pause|close: items. PostgreSQL holds what was decided, Redis what
  * is going on. */
+#include "base/clock.h"
 #include "daemon/ctl/item_args.h"
 
 #include <stdio.h>
@@ -55,6 +56,10 @@ static int run_create(struct ctl *c, const struct ctl_command *self, int argc, c
         return rc;
     if (a.ends_ms <= a.starts_ms || a.starts_ms < 0) {
         ctl_complain("activity create: --ends must be later than --starts");
+        return CTL_USAGE;
+    }
+    if (a.ends_ms * 1000 <= clock_wall_us()) { /* its times could never be changed */
+        ctl_complain("activity create: the sale would be over: --ends is in the past");
         return CTL_USAGE;
     }
     struct pg_activity wanted = {.item = a.item,

@@ -2,6 +2,7 @@
 #include "base/err.h"
 #include "daemon/ctl/audit.h"
 #include "daemon/ctl/history.h"
+#include "daemon/ctl/lines.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,24 +100,20 @@ static void count(struct audit *a, const struct history_event *e)
 
 int audit_read_history(struct audit *a, const char *path)
 {
-    FILE *f = fopen(path, "re");
-    char *line = NULL;
-    size_t cap = 0;
-    int64_t number = 0;
-    int rc = 0;
-    if (!f) {
+    struct lines l;
+    struct str line;
+    int rc = 0, more;
+    if (lines_open(&l, path) < 0) {
         ctl_complain("audit: %s: %s", path, strerror(errno));
         return CTL_UNKNOWN;
     }
-    for (ssize_t n; rc == 0 && (n = getline(&line, &cap, f)) > 0;) {
+    while (rc == 0 && (more = lines_next(&l, &line)) != 0) {
         struct history_event e;
-        const char *why;
-        number++;
-        bool whole = line[n - 1] == '\n';
-        if (history_parse((struct str){line, (size_t)n - whole}, &e, &why) < 0) {
-            if (!whole) /* its writer died in it */
+        const char *why = more == ERR_INVALID ? "the line is too long" : strerror(errno);
+        if (more < 0 || history_parse(line, &e, &why) < 0) {
+            if (more > 0 && !l.whole) /* its writer died in it */
                 break;
-            ctl_complain("audit: %s:%lld: %s", path, (long long)number, why);
+            ctl_complain("audit: %s:%lld: %s", path, (long long)l.number, why);
             rc = CTL_UNKNOWN;
             break;
         }
@@ -131,14 +128,9 @@ int audit_read_history(struct audit *a, const char *path)
                 rc = CTL_UNKNOWN;
         }
     }
-    if (rc == 0 && ferror(f)) {
-        ctl_complain("audit: %s: %s", path, strerror(errno));
-        rc = CTL_UNKNOWN;
-    }
     if (a->model.full)
         ctl_complain("audit: no memory for so many requests");
-    free(line);
-    fclose(f);
+    lines_close(&l);
     a->has_history = true;
     return rc;
 }

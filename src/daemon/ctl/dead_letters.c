@@ -65,7 +65,7 @@ static int run_list(struct ctl *c, const struct ctl_command *self, int argc, cha
         put(&o, &rows[i]);
     }
     free(rows);
-    return out_end(&o) ? CTL_OK : CTL_FAILED;
+    return out_end(&o) ? CTL_OK : CTL_UNKNOWN;
 }
 
 const struct ctl_command dead_letters_list_command = {
@@ -141,7 +141,7 @@ static int run_show(struct ctl *c, const struct ctl_command *self, int argc, cha
         out_record(&o);
         put(&o, &d);
         put_more(&o, &d, strbuf_str(&body));
-        rc = out_end(&o) ? CTL_OK : CTL_FAILED;
+        rc = out_end(&o) ? CTL_OK : CTL_UNKNOWN;
     }
     strbuf_deinit(&body);
     return rc;
@@ -212,7 +212,7 @@ static int replay(struct ctl *c, int64_t id, struct event *e, bool json)
     out_i64(&o, "id", id);
     out_str(&o, "state", STR("replayed"));
     out_uuid(&o, "message_id", &e->message_id);
-    return out_end(&o) ? CTL_OK : CTL_FAILED;
+    return out_end(&o) ? CTL_OK : CTL_UNKNOWN;
 }
 
 static int run_replay(struct ctl *c, const struct ctl_command *self, int argc, char **argv)

@@ -1,6 +1,9 @@
 /* seckillctl: the operator's program. Finds the command, reads the settings, runs it. */
+#include "base/streams.h"
 #include "daemon/ctl/ctl.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,11 +87,24 @@ static bool help(int argc, char **argv)
     return true;
 }
 
+/* What was done is done; but nobody has read how it ended. */
+static int told(int rc)
+{
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return rc;
+    ctl_complain("what it had to say could not be written%s%s", errno ? ": " : "",
+                 errno ? strerror(errno) : "");
+    return rc == CTL_OK ? CTL_UNKNOWN : rc;
+}
+
 int main(int argc, char **argv)
 {
     struct ctl c = {0};
+    streams_hold();
+    signal(SIGPIPE, SIG_IGN); /* a reader that leaves ends no command in its middle */
     if (help(argc, argv))
-        return CTL_OK;
+        return told(CTL_OK);
     int rc = settings_load(&c.settings, &c.conf, &argc, argv, "seckillctl", usage);
     if (rc >= 0) {
         conf_deinit(&c.conf);
@@ -113,5 +129,5 @@ int main(int argc, char **argv)
         rc = CTL_USAGE;
     }
     ctl_deinit(&c);
-    return rc;
+    return told(rc);
 }

@@ -35,7 +35,7 @@ static int run(struct ctl *c, const struct ctl_command *self, int argc, char **a
     out_begin(&o, a.json, false);
     out_record(&o);
     out_i64(&o, "applied", applied);
-    return out_end(&o) ? CTL_OK : CTL_FAILED;
+    return out_end(&o) ? CTL_OK : CTL_UNKNOWN;
 }
 
 const struct ctl_command migrate_command = {

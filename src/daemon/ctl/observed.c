@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "daemon/ctl/lines.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -245,37 +246,30 @@ static int take(struct observed *o, const struct line *l)
 
 int observed_read(struct observed *o, const char *path, char *err, size_t err_cap)
 {
-    FILE *f = fopen(path, "re");
-    char *line = NULL;
-    size_t cap = 0;
-    int64_t number = 0;
-    int rc = 0;
-    if (!f) {
+    struct lines lines;
+    struct str line;
+    int rc = 0, more;
+    if (lines_open(&lines, path) < 0) {
         snprintf(err, err_cap, "%s: %s", path, strerror(errno));
         return ERR_UNAVAIL;
     }
-    for (ssize_t n; rc == 0 && (n = getline(&line, &cap, f)) > 0;) {
+    while (rc == 0 && (more = lines_next(&lines, &line)) != 0) {
         struct line l;
-        bool whole = line[n - 1] == '\n';
-        number++;
-        if (!read_line((struct str){line, (size_t)n - whole}, &l)) {
-            if (!whole)
-                break;
-            rc = ERR_INVALID;
-        } else {
+        if (more > 0 && read_line(line, &l))
             rc = take(o, &l);
-        }
+        else if (more > 0 && !lines.whole)
+            break;
+        else
+            rc = more > 0 ? ERR_INVALID : more;
     }
-    if (rc == ERR_OVERLOAD)
+    if (rc == ERR_UNAVAIL)
+        snprintf(err, err_cap, "%s: %s", path, strerror(errno));
+    else if (rc == ERR_OVERLOAD)
         snprintf(err, err_cap, "%s: too much to be kept", path);
     else if (rc < 0)
-        snprintf(err, err_cap, "%s:%lld: not understood (docs/audit.md)", path, (long long)number);
-    else if (ferror(f)) {
-        snprintf(err, err_cap, "%s: %s", path, strerror(errno));
-        rc = ERR_UNAVAIL;
-    }
-    free(line);
-    fclose(f);
+        snprintf(err, err_cap, "%s:%lld: not understood (docs/audit.md)", path,
+                 (long long)lines.number);
+    lines_close(&lines);
     return rc;
 }
 

@@ -66,7 +66,7 @@ static int run_show(struct ctl *c, const struct ctl_command *self, int argc, cha
     struct out o;
     out_begin(&o, a.json, false);
     put(&o, &order);
-    return out_end(&o) ? CTL_OK : CTL_FAILED;
+    return out_end(&o) ? CTL_OK : CTL_UNKNOWN;
 }
 
 const struct ctl_command order_show_command = {
@@ -201,7 +201,7 @@ static int run_cancel(struct ctl *c, const struct ctl_command *self, int argc, c
     put(&o, &order);
     out_str(&o, "why", str_of(why));
     action_print(&o, outcome);
-    return out_end(&o) ? rc : CTL_FAILED;
+    return out_end(&o) ? rc : CTL_UNKNOWN;
 }
 
 const struct ctl_command order_cancel_command = {

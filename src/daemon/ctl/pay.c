@@ -96,7 +96,7 @@ static int send_it(struct ctl *c, struct sending *s, const struct pay_args *a)
         out_str(&o, "payment_id", a->payment);
         out_id(&o, "order_id", a->order);
         out_str(&o, "state", STR("ACCEPTED"));
-        return out_end(&o) ? CTL_OK : CTL_FAILED;
+        return out_end(&o) ? CTL_OK : CTL_UNKNOWN;
     }
     bool refused = rc == 0 && is_final(s);
     ctl_complain("pay: %s: %s",

@@ -90,7 +90,7 @@ static int show_all(struct ctl *c, struct queue *queue, bool json)
     lag.of_all_items = true; /* also when nothing is known */
     out_begin(&o, json, true);
     bool known = put(&o, rc, &lag);
-    return out_end(&o) ? told(known) : CTL_FAILED;
+    return out_end(&o) ? told(known) : CTL_UNKNOWN;
 }
 
 static int run(struct ctl *c, const struct ctl_command *self, int argc, char **argv)
@@ -134,7 +134,7 @@ static int run(struct ctl *c, const struct ctl_command *self, int argc, char **a
         }
     } while (strcmp(list.cursor, "0") != 0);
     if (!out_end(&o))
-        return CTL_FAILED;
+        return CTL_UNKNOWN;
     if (rc < 0 && !a.item.sku_id)
         return ctl_stock_failed(c, "queue show", rc);
     return told(known);

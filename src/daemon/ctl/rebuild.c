@@ -102,7 +102,7 @@ static int run_plan(struct ctl *c, const struct ctl_command *self, int argc, cha
         return rc;
     out_begin(&o, a.json, false);
     put(&o, &s);
-    return out_end(&o) ? CTL_OK : CTL_FAILED;
+    return out_end(&o) ? CTL_OK : CTL_UNKNOWN;
 }
 
 const struct ctl_command rebuild_plan_command = {
@@ -178,7 +178,7 @@ static int run_run(struct ctl *c, const struct ctl_command *self, int argc, char
     out_begin(&o, a.json, false);
     put(&o, &s);
     action_print(&o, outcome);
-    return out_end(&o) ? rc : CTL_FAILED;
+    return out_end(&o) ? rc : CTL_UNKNOWN;
 }
 
 const struct ctl_command rebuild_run_command = {

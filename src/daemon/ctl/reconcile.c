@@ -52,7 +52,7 @@ static int show(struct ctl *c, const char *what, struct item item, bool json, bo
     if (n == 0)
         ctl_complain("%s: no worker has looked at %lld:%lld yet", what, (long long)item.activity_id,
                      (long long)item.sku_id);
-    return out_end(&o) ? CTL_OK : CTL_FAILED;
+    return out_end(&o) ? CTL_OK : CTL_UNKNOWN;
 }
 
 static int run_show(struct ctl *c, const struct ctl_command *self, int argc, char **argv)

@@ -117,7 +117,7 @@ static int run_show(struct ctl *c, const struct ctl_command *self, int argc, cha
     struct out o;
     out_begin(&o, a.json, false);
     put(&o, &a, &f);
-    return out_end(&o) ? CTL_OK : CTL_FAILED;
+    return out_end(&o) ? CTL_OK : CTL_UNKNOWN;
 }
 
 const struct ctl_command reservation_show_command = {
@@ -275,7 +275,7 @@ static int run_release(struct ctl *c, const struct ctl_command *self, int argc, 
     put(&o, &a, &f);
     out_str(&o, "why", str_of(why));
     action_print(&o, outcome);
-    return out_end(&o) ? rc : CTL_FAILED;
+    return out_end(&o) ? rc : CTL_UNKNOWN;
 }
 
 const struct ctl_command reservation_release_command = {

@@ -28,7 +28,7 @@ static int print_stock(bool json, struct item item, const struct stock_item_info
     out_i64(&o, "free", info->free);
     out_i64(&o, "buyers", info->buyers);
     out_i64(&o, "pending", info->pending);
-    return out_end(&o) ? CTL_OK : CTL_FAILED;
+    return out_end(&o) ? CTL_OK : CTL_UNKNOWN;
 }
 
 /* --- warm ---

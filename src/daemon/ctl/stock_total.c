@@ -165,7 +165,7 @@ static int run(struct ctl *c, const struct ctl_command *self, int argc, char **a
     out_begin(&o, a.json, false);
     put(&o, &x);
     action_print(&o, outcome);
-    return out_end(&o) ? rc : CTL_FAILED;
+    return out_end(&o) ? rc : CTL_UNKNOWN;
 }
 
 const struct ctl_command stock_set_total_command = {

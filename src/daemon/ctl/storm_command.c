@@ -84,6 +84,8 @@ struct run {
 static void on_tick(struct timer *t)
 {
     struct run *r = container_of(t, struct run, tick);
+    if (ferror(stdout)) /* its reader left */
+        storm_stop(r->storm);
     storm_progress(&r->progress, storm_totals(r->storm), loop_now_us(r->loop));
     sched_set_in(loop_sched(r->loop), t, r->progress.live ? LIVE_US : LINE_US);
 }

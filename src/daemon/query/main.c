@@ -1,6 +1,7 @@
 #include "adapter/jwt/jwt.h"
 #include "adapter/pg/pg.h"
 #include "base/log.h"
+#include "base/streams.h"
 #include "daemon/common/crew_jobs.h"
 #include "daemon/common/location_secret.h"
 #include "daemon/common/program.h"
@@ -109,6 +110,7 @@ static void end(struct query *q)
 int main(int argc, char **argv)
 {
     static struct query query;
+    streams_hold();
     signal(SIGPIPE, SIG_IGN);
     query.ports_file = program_take_option(&argc, argv, "--ports-file");
     int rc = settings_load(&query.settings, &query.conf, &argc, argv, PROGRAM, usage);

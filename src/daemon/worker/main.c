@@ -1,6 +1,7 @@
 #include "adapter/pg/pg.h"
 #include "adapter/redis_stock/redis_stock.h"
 #include "base/clock.h"
+#include "base/streams.h"
 #include "daemon/common/crew_jobs.h"
 #include "daemon/common/program.h"
 #include "daemon/common/store.h"
@@ -220,6 +221,7 @@ static void end(struct daemon *d)
 int main(int argc, char **argv)
 {
     static struct daemon daemon; /* large: the flows' pages */
+    streams_hold();
     signal(SIGPIPE, SIG_IGN);
     daemon.ports_file = program_take_option(&argc, argv, "--ports-file");
     int rc = settings_load(&daemon.settings, &daemon.conf, &argc, argv, PROGRAM, usage);

@@ -12,7 +12,7 @@ import uuid
 import jwt
 import pytest
 
-from ctl_system import KEY, System, wait_for
+from ctl_system import BIN, KEY, System, wait_for
 
 
 @pytest.fixture(scope="module")
@@ -308,8 +308,8 @@ def test_rule_33_an_unknown_outcome_is_looked_up(system, activity, word):
 
 def test_what_has_ended_is_not_warmed(system):
     """Its keys would expire at once, and with them the item."""
-    item = create(system, 56, ends="-1s")
-    system.sql("UPDATE activities SET expires_at = now() - interval '100 ms' WHERE activity_id = 56")
+    item = create(system, 56)
+    system.sql("UPDATE activities SET ends_at = now() - interval '1 s', expires_at = now() - interval '100 ms' WHERE activity_id = 56")
     _, err = system.ctl("stock", "warm", *item, rc=1)
     assert "has ended" in err and warmed_at(system, 56) is None
     assert not system.redis.connect().sismember("sec:items", "56:2001")
@@ -317,7 +317,7 @@ def test_what_has_ended_is_not_warmed(system):
 
 @pytest.mark.parametrize("words", [
     "--stock 0 --starts -1s --ends +1h", "--stock 2000000001 --starts -1s --ends +1h", "--stock 1 --starts +1h --ends -1s",
-    "--stock 1 --starts now --ends +1h", "--stock 1 --starts -1s", "--stock x --starts -1s --ends +1h",
+    "--stock 1 --starts -2h --ends -1h", "--stock 1 --starts now --ends +1h", "--stock 1 --starts -1s", "--stock x --starts -1s --ends +1h",
     "--stock 1 --stock 1 --starts -1s --ends +1h", "--stock 1 --starts -1s --ends +1h stray"])
 def test_create_refuses(system, words):
     system.ctl("activity", "create", "--activity", 14, "--sku", 1, *words.split(), rc=2)
@@ -348,6 +348,47 @@ def test_tokens_only_with_the_development_key(system):
         system.ctl("storm", "--activity", 1, "--sku", 1, "--buyers", 1, f"--auth.keys={keys}", rc=1)
     for words in (["--user", 0], ["--user", "x"], [], ["--user", 1, "--count", 0], ["--user", 1, "--ttl", 5]):
         system.ctl("token", *words, rc=2)
+
+
+# ---------------------------------------------------------------- what people do to standard streams
+
+def shell(system, line):
+    command = f"{BIN}/seckillctl --config {system.config}"
+    return subprocess.run(["bash", "-c", line.replace("CTL", command)], capture_output=True, text=True, timeout=60)
+
+
+def test_an_answer_that_nobody_can_read_is_none(system, api):
+    """Done is not undone by it, and "holds" is not what nobody read: 3, with a word about it."""
+    item = " ".join(map(str, system.item(24, 10)))
+    for words in ("activity list", f"audit {item}", f"audit {item} --json", f"stock set-total {item} --total 11 --yes", "--help"):
+        done = shell(system, f"CTL {words} >/dev/full")
+        assert done.returncode == 3 and "could not be written" in done.stderr, (words, done)
+    assert system.json("stock", "show", *item.split())["free"] == 11
+    assert system.json("actions", "list")[0]["outcome"] == "DONE"
+
+
+def test_a_reader_that_leaves_ends_no_command_in_its_middle(system, api):
+    item = " ".join(map(str, system.item(25, 10)))
+    done = shell(system, f"{{ sleep 0.3; CTL stock set-total {item} --total 12 --yes; echo $? >&2; }} | true")
+    assert done.stderr.endswith("3\n"), done
+    assert system.json("stock", "show", *item.split())["free"] == 12
+    assert system.json("actions", "list")[0]["outcome"] == "DONE"
+
+
+def test_closed_streams_are_no_sockets(system, api):
+    """The next socket would get the number of standard output, and the answer written into it."""
+    item = " ".join(map(str, system.item(26, 10)))
+    for closed in ("<&- >&- 2>&-", ">&-", "2>&-", "<&-"):
+        done = shell(system, f"exec 3>&1; CTL audit {item} {closed}; echo $? >&3")
+        assert done.stdout.endswith("0\n"), (closed, done)
+
+
+def test_a_file_without_lines_has_an_end(system, api):
+    item = map(str, system.item(27, 10))
+    for option in ("--history", "--metrics"):
+        _, err = system.ctl("audit", *item, option, "/dev/zero", rc=3)
+        assert "/dev/zero:1" in err
+        item = map(str, ("--activity", 27, "--sku", 2001))
 
 
 # ---------------------------------------------------------------- the storm
