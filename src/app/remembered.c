@@ -47,27 +47,43 @@ static void forget(struct remembered *r)
     r->forget = (struct stock_forget){.op = {on_forgotten, worker_store_deadline(w)},
                                       .item = r->item,
                                       .message_ids = r->ids,
-                                      .n = r->page.n};
+                                      .n = r->n_ids};
     w->stock->ops->forget(w->stock, &r->forget);
 }
 
 /* --- park --- */
 
+/* n of one kind from there on, in one call; if it is somebody's own fault, one by one. */
+static int park(struct remembered *r, struct orders *o, enum event_command kind, int from, int n)
+{
+    int parked = n;
+    if (n == 0)
+        return 0;
+    int rc = o->ops->park(o, &r->ctx, r->item, kind, &r->commands[from], &parked);
+    if (rc == ERR_INVALID && n == 1) {
+        r->faulty++;
+        return 0;
+    }
+    if (rc == ERR_INVALID) {
+        rc = 0;
+        for (int i = 0; rc == 0 && i < n; i++)
+            rc = park(r, o, kind, from + i, 1);
+        return rc;
+    }
+    for (int i = from; rc == 0 && i < from + n; i++)
+        r->ids[r->n_ids++] = r->commands[i].message_id;
+    r->parked += rc == 0 ? parked : 0;
+    return rc;
+}
+
 static void run_park(struct share_job *j, struct orders *o)
 {
     struct remembered *r = container_of(j, struct remembered, job);
-    int cancels = r->n_cancels, payments = r->n_commands - r->n_cancels;
     crashpoint("remembered_before_park");
-    j->rc = 0;
-    r->parked = 0;
-    if (cancels > 0) {
-        j->rc = o->ops->park(o, &r->ctx, r->item, EVENT_CANCEL, r->commands, &cancels);
-        r->parked += j->rc == 0 ? cancels : 0;
-    }
-    if (j->rc == 0 && payments > 0) {
-        j->rc = o->ops->park(o, &r->ctx, r->item, EVENT_PAY, &r->commands[r->n_cancels], &payments);
-        r->parked += j->rc == 0 ? payments : 0;
-    }
+    r->parked = r->faulty = 0;
+    j->rc = park(r, o, EVENT_CANCEL, 0, r->n_cancels);
+    if (j->rc == 0)
+        j->rc = park(r, o, EVENT_PAY, r->n_cancels, r->n_commands - r->n_cancels);
     crashpoint("remembered_after_park");
 }
 
@@ -79,6 +95,12 @@ static void on_parked(struct share_job *j)
         log_warn("commands that the queue has lost are run from what Redis remembers",
                  LOG_I("commands", r->parked), LOG_I("activity_id", r->item.activity_id),
                  LOG_I("sku_id", r->item.sku_id), LOG_B("retryable", false));
+    if (r->faulty > 0)
+        log_error("commands that PostgreSQL refuses stay in Redis", LOG_I("commands", r->faulty),
+                  LOG_I("activity_id", r->item.activity_id), LOG_I("sku_id", r->item.sku_id),
+                  LOG_B("retryable", false));
+    if (j->rc == 0 && r->n_ids == 0)
+        j->rc = ERR_INVALID;
     if (j->rc < 0)
         end(r, "recovery cannot hand commands over to PostgreSQL", j->rc);
     else
@@ -87,17 +109,27 @@ static void on_parked(struct share_job *j)
 
 /* --- read --- */
 
-/* Adds those of one kind; what is of none was refused as a message, too, and is of no use to
- * anybody. */
+/* EVENT_CREATE: it is no command. */
+static enum event_command read_row(const struct remembered *r, int i, struct event *e)
+{
+    struct str body = {r->rows[i].body, r->rows[i].body_len};
+    const char *why;
+    bool good = event_decode(body, e, &why) == 0 && item_eq(e->item, r->item) &&
+                uuid_eq(&e->message_id, &r->rows[i].message_id);
+    return good ? e->command : EVENT_CREATE;
+}
+
 static void take(struct remembered *r, enum event_command kind)
 {
     for (int i = 0; i < r->page.n; i++) {
-        struct str body = {r->rows[i].body, r->rows[i].body_len};
         struct event e;
-        const char *why;
-        if (event_decode(body, &e, &why) == 0 && e.command == kind && item_eq(e.item, r->item) &&
-            uuid_eq(&e.message_id, &r->rows[i].message_id))
-            command_fill(&r->commands[r->n_commands++], &e, body);
+        if (read_row(r, i, &e) != kind)
+            continue;
+        if (kind == EVENT_CREATE) /* refused as a message, too; of no use to anybody */
+            r->ids[r->n_ids++] = r->rows[i].message_id;
+        else
+            command_fill(&r->commands[r->n_commands++], &e,
+                         (struct str){r->rows[i].body, r->rows[i].body_len});
     }
 }
 
@@ -117,12 +149,11 @@ static void on_page(struct op *op, int rc)
         next_page(r);
         return;
     }
-    r->n_commands = 0;
+    r->n_commands = r->n_ids = 0;
+    take(r, EVENT_CREATE);
     take(r, EVENT_CANCEL);
     r->n_cancels = r->n_commands;
     take(r, EVENT_PAY);
-    for (int i = 0; i < r->page.n; i++)
-        r->ids[i] = r->rows[i].message_id;
     if (r->n_commands < r->page.n)
         log_error("remembered commands cannot be read and are forgotten",
                   LOG_I("commands", r->page.n - r->n_commands),

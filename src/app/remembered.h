@@ -5,6 +5,8 @@
  *
  *   READ (a page) → PARK → FORGET → READ … → end      any failure → end: its turn comes again
  *
+ * One that PostgreSQL refuses by its own fault (rule 20) stays and keeps none of its neighbours.
+ *
  * Two workers may have the same in hand: the inbox decides, and forgetting twice is forgetting.
  * Embedded in recover; loop thread. */
 #pragma once
@@ -26,8 +28,9 @@ struct remembered {
     struct stock_remembered page;
     struct stock_command rows[STOCK_REMEMBERED_MAX];
     struct orders_command commands[STOCK_REMEMBERED_MAX]; /* cancels first, then payments */
-    int n_commands, n_cancels, parked;
-    struct uuid ids[STOCK_REMEMBERED_MAX];
+    int n_commands, n_cancels, parked, faulty;
+    struct uuid ids[STOCK_REMEMBERED_MAX]; /* to be forgotten */
+    int n_ids;
     struct share_job job;
     struct ctx ctx;
     struct stock_forget forget;

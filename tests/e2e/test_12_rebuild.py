@@ -5,6 +5,7 @@ import uuid
 
 import client
 import pytest
+from private_rocketmq import ON_STREAMS
 from services import wait_for
 from system import FULL, GROUP, System
 
@@ -62,6 +63,7 @@ def sell_out(s, item, first, n):
     return sum(a.status == 202 for a in answers)
 
 
+@ON_STREAMS  # rocketmq/test_lost.py: there the queue still has them
 def test_flushed_mid_sale():
     """Rules 33, 34b, 36: never oversold, nobody buys twice; an order of before that is cancelled gives its unit back once."""
     with System(SHORT) as s:
@@ -163,6 +165,7 @@ def test_rolled_back():
         assert item.orders() == 20
 
 
+@ON_STREAMS
 def test_survivors():
     """Rule 36: reservations that wait without an outcome keep their unit and their place over a rebuild. Rule 37: so their
     messages make orders also after max_hold, and those of reservations that were lost do not."""
@@ -274,6 +277,7 @@ def test_what_operators_decided_stays(state):
         assert item.books()["free"] == 2
 
 
+@ON_STREAMS
 def test_the_worker_dies_at_each_step():
     """Rule 35: another attempt is another epoch; nothing is lost or doubled, wherever the one before ended."""
     with System({**SHORT, "worker.recover_after": "5s"}) as s:

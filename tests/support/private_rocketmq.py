@@ -24,6 +24,8 @@ WIRE = f"{SOURCE}/scripts/rocketmq-wire"
 VERSIONS = ["5.5.0", "5.3.3"] if os.environ.get("SECKILL_FULL") else ["5.5.0"]
 # A start costs more than most tests: what another test of CI shows as well, on a broker that others share.
 LONG = pytest.mark.skipif(not os.environ.get("SECKILL_FULL"), reason="scripts/test --full")
+# What looks into the streams themselves.
+ON_STREAMS = pytest.mark.skipif(os.environ.get("SECKILL_QUEUE") == "rocketmq", reason="Redis Streams only")
 START_S = 120  # on a machine with much else to do
 
 

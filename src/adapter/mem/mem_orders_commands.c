@@ -169,6 +169,11 @@ int mem_orders_park(struct orders *o, const struct ctx *ctx, struct item item,
     if (!mem_db_inventory(db, item))
         return mem_orders_leave(o, ctx, ERR_NOTFOUND);
     for (int i = 0; i < max; i++) {
+        rc = mem_db_poisoned(db, &rows[i].message_id);
+        if (rc)
+            return mem_orders_leave(o, ctx, rc);
+    }
+    for (int i = 0; i < max; i++) {
         struct orders_command row = rows[i];
         if (find(db, &row.message_id))
             continue;

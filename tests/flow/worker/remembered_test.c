@@ -3,6 +3,8 @@
  * its turn. */
 #include "world.h"
 
+#include "base/err.h"
+
 #define ORDER(item, user) ((item).sku_id * 1000000 + (user))
 
 static struct world *begin(struct world *x)
@@ -169,6 +171,30 @@ static void test_many(void **state)
     end(&x);
 }
 
+/* Rule 20: what fails by its own fault keeps nobody else. */
+static void test_a_bad_one_among_good_ones(void **state)
+{
+    struct world x;
+    (void)state;
+    begin(&x);
+    for (int user = 1; user <= 3; user++)
+        buy(&x, user);
+    for (int user = 1; user <= 3; user++)
+        lose(&x, user, EVENT_CANCEL);
+    struct event e = world_event(&x, ITEM, 2);
+    struct uuid bad = event_cancel_id(&e.reservation_id);
+    mem_db_poison(x.db, &bad, ERR_INVALID);
+    world_run(&x, 12 * S);
+    assert_string_equal(world_state(&x, ITEM, 1), "CANCELLED/CANCELLED");
+    assert_string_equal(world_state(&x, ITEM, 2), "SUCCEEDED");
+    assert_string_equal(world_state(&x, ITEM, 3), "CANCELLED/CANCELLED");
+    assert_int_equal(mem_stock_remembered(x.stock, ITEM), 1);
+    mem_db_poison(x.db, &bad, 0);
+    world_run(&x, 12 * S);
+    assert_string_equal(world_state(&x, ITEM, 2), "CANCELLED/CANCELLED");
+    end(&x);
+}
+
 /* --- every call × every fault --- */
 
 static const enum mem_fault_kind kinds[] = {
@@ -224,6 +250,7 @@ int main(void)
         cmocka_unit_test(test_lost_with_its_order),
         cmocka_unit_test(test_forgetting_fails),
         cmocka_unit_test(test_many),
+        cmocka_unit_test(test_a_bad_one_among_good_ones),
         cmocka_unit_test(test_faults),
     };
     log_setup("order-worker", "test", LOG_ERROR + 1);
