@@ -272,7 +272,7 @@ MUTANTS = [
            "src/app/past.c", "    it->past.witness_user = r->user_id;\n", "",
            "flow_reserve_past_test::test_its_last_confirmed_is_gone", "DEPENDENCY_UNAVAILABLE"),
     Mutant("went_back", "lost_at_once", "a request is called lost while its message may still come",
-           "src/app/lookup_decide.c", "older && i->now_ms - i->epoch_at_ms >= max_hold_us / 1000", "older && max_hold_us",
+           "src/app/lookup_decide.c", "seen->accepted_epoch < i->lost_epoch", "seen->accepted_epoch < i->epoch",
            "flow_lookup_token_test::test_of_an_older_epoch", "200 QUEUED token"),
     Mutant("went_back", "anybodys_token", "a token of another request proves this one",
            "src/core/location_token.c", "    memcpy(at, c->request_id.b, sizeof c->request_id.b);\n", "    (void)at;\n",
