@@ -10,8 +10,6 @@ local function answer(code, rest)
   return code .. ' ' .. epoch .. ' ' .. seq .. ' ' .. time[1] .. ' ' .. time[2] .. ' ' .. rest
 end
 if not (meta[1] and stock) or meta[4] then return answer(1, '') end
--- What is free is being counted, with the total that PostgreSQL had then: not done, come again.
-if meta[4] then return redis.error_reply('TRYAGAIN the item is being rebuilt') end
 if not ARGV[3]:find('^%d+$') then return redis.error_reply('ERR total is a whole number') end
 if total == ARGV[3] then return answer(0, total .. ' ' .. stock) end
 if total ~= ARGV[2] then return answer(3, total .. ' ' .. stock) end

@@ -204,6 +204,7 @@ void rebuild_call_end(struct worker *w)
                                            .item = r->item,
                                            .epoch = r->it.epoch,
                                            .step = r->step + 1,
+                                           .total = r->held.total,
                                            .free = free < 0 ? 0 : free};
     w->stock->ops->rebuild_end(w->stock, &r->op.end);
 }

@@ -65,6 +65,6 @@ struct stock_rebuild_end {
     struct op op;
     struct item item;
     int64_t epoch, step; /* behind the last restored */
-    int64_t free;
+    int64_t total, free; /* as they were counted together */
     struct op_space space;
 };

@@ -346,7 +346,8 @@ int client_rebuild_restore(struct item item, int64_t epoch, int64_t step,
 
 int client_rebuild_end(struct item item, int64_t epoch, int64_t step, int64_t free)
 {
-    struct stock_rebuild_end r = {.item = item, .epoch = epoch, .step = step, .free = free};
+    struct stock_rebuild_end r = {
+        .item = item, .epoch = epoch, .step = step, .total = 10, .free = free};
     RUN(rebuild_end, &r);
 }
 

@@ -355,3 +355,47 @@ def test_an_operator_asks():
         assert plan()["finding"] == "lost"
         s.worker.signal(18)
         rebuilt(item, 2)
+
+
+def test_the_total_changes_while_it_is_rebuilt():
+    """Rules 7, 36: what is free was counted with the new total, so Redis has it, too: an operator who runs the command again adds
+    nothing twice. While it is rebuilt the command refuses."""
+    with System({**SHORT, "queue.lease": "5s", "worker.rebuild_drain": "2s"}) as s:
+        item = s.item(stock=5)
+        buy_all(s, item, [1, 2])
+        item.await_settled()
+        s.worker.signal(19)
+        buy_all(s, item, [3])
+        s.redis_client.xreadgroup(GROUP, "elsewhere", {item.key("events"): ">"})  # so that the rebuild waits for it
+        report(s, item)
+        s.worker.signal(18)
+        wait_for("the rebuild to begin", lambda: s.redis_client.hexists(item.key("meta"), "rebuild"))
+        done = s.ctl("stock", "set-total", *item.flags, "--total", "9", "--yes", "--json", check=False)
+        assert json.loads(done.stdout)["outcome"] == "REFUSED" and item.scalar("SELECT total_stock FROM seckill_inventory WHERE ITEM") == 5
+        assert s.sql("SELECT result FROM seckill_set_total(%s, %s, 2, 5, 8)", *item.args) == [("CHANGED",)]
+        rebuilt(item, 1)
+        assert s.redis_client.hget(item.key("meta"), "total") == b"8" and item.books()["free"] == 5
+        done = s.ctl("stock", "set-total", *item.flags, "--total", "8", "--yes", "--json")
+        assert json.loads(done.stdout)["outcome"] == "NOTHING" and item.books()["free"] == 5
+        assert sell_out(s, item, 100, 20) == 5
+        item.await_settled()
+        assert item.orders() == 8
+
+
+@pytest.mark.parametrize("verb", ["pause", "close"])
+def test_a_decision_while_a_rebuild_begins(verb):
+    """A rebuild that has begun in PostgreSQL and not in Redis read what was decided before: the operator is not told that it is done
+    until Redis was told at that epoch, too."""
+    with System(SHORT) as s:
+        item = s.item(stock=3)
+        buy_all(s, item, [1])
+        item.await_settled()
+        s.worker.signal(19)
+        taken = s.sql("SELECT result, epoch, state FROM seckill_rebuild_take(%s, %s, 1, 'elsewhere', 'lost', 600000)", *item.args)
+        assert taken == [("TAKEN", 2, "OPEN")]
+        done = s.ctl("activity", verb, *item.flags, check=False)
+        assert done.returncode == 1 and "is being rebuilt" in done.stderr, done
+        s.worker.signal(18)
+        rebuilt(item, 2)
+        s.ctl("activity", verb, *item.flags)
+        assert s.buy(item, 2).code == {"pause": "PAUSED", "close": "ENDED"}[verb]

@@ -21,8 +21,9 @@ class Rebuild:
         return self.sale.run("rebuild_restore", self.sale.keys("meta", "buyers", "pending") + [self.sale.record_key(b) for _, b in rows],
                              [self.epoch, step, *(f"{kind} {b.reservation} {b.order} {b.message} 1700000000000" for kind, b in rows)])
 
-    def end(self, step, free):
-        return self.sale.run("rebuild_end", self.sale.keys(*NAMES), [self.sale.item, self.epoch, step, free, "g"])
+    def end(self, step, free, total=None):
+        return self.sale.run("rebuild_end", self.sale.keys(*NAMES),
+                             [self.sale.item, self.epoch, step, self.total if total is None else total, free, "g"])
 
 
 def all_of(sale):
@@ -148,3 +149,14 @@ def test_what_strict_takes_back_is_no_survivor(sale):
     assert release() == 1 and x.end(2, 9).code == 0
     assert release() == 1 and sale.record(b)["status"] == "MQ_PENDING"
     assert sale.stock() == 9 and sale.waiting() == [b.member]
+
+
+def test_a_total_that_changed_meanwhile(sale):
+    """Rules 7, 36: what is free was counted with the total that the item has afterwards; to raise it once more would sell units that
+    nobody has."""
+    x = Rebuild(sale, total=10)
+    assert x.begin().code == 0
+    assert sale.run("total", sale.keys("meta", "stock"), [sale.item, 10, 15]).code == 1
+    assert x.restore(1).code == 0 and x.end(2, 15, total=15).code == 0
+    assert sale.run("total", sale.keys("meta", "stock"), [sale.item, 10, 15]).words == ["15", "15"]
+    assert sale.stock() == 15

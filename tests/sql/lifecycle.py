@@ -63,6 +63,15 @@ class Life(Sale):
         assert all(r[1:5] == ("ORDER_CANCELLED", "CANCELLED", "EXPIRED", True) for r in rows)
         return [r[0] for r in rows]
 
+    def total(self, to, seen=None, epoch=1, connection=None):
+        """(result, total, sold); seen None: as it is."""
+        c = connection or self.c
+        item = (self.activity, self.sku)
+        if seen is None:
+            row = c.execute("SELECT total_stock FROM seckill_inventory WHERE (activity_id, sku_id) = (%s, %s)", item).fetchone()
+            seen = row[0] if row else 0
+        return c.execute("SELECT * FROM seckill_set_total(%s, %s, %s, %s, %s)", (*item, epoch, seen, to)).fetchone()
+
     def sweep(self, connection=None, give_up_ms=3_600_000, most=100):
         """Takes this item's parked commands: [(command, message_id, given_up)]."""
         rows = (connection or self.c).execute("SELECT command, message_id, given_up, activity_id FROM seckill_parked(%s, %s)",

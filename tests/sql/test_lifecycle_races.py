@@ -320,7 +320,7 @@ def test_scenario_9_pay_and_expire_in_the_same_instant(life, database):
                 assert got["expire"] and life.refund(e.p) == ("REFUNDED", "EXPIRED")
             else:
                 assert not got["expire"] and life.status(m)[0] == "PAID"
-                life.c.execute("SELECT * FROM seckill_set_total(%s, %s, %s)", (life.activity, life.sku, life.sold() + 1))
+                life.total(life.sold() + 1)
     life.audit()
 
 
@@ -435,7 +435,7 @@ def test_rule17_a_thousand_mixed_calls_over_few_orders_do_not_deadlock(life, dat
                 elif kind == "sweep":
                     life.sweep(c)
                 else:
-                    c.execute("SELECT * FROM seckill_set_total(%s, %s, %s)", (life.activity, life.sku, mine.randint(0, 40)))
+                    life.total(mine.randint(0, 40), connection=c)
             except psycopg.errors.DeadlockDetected as e:
                 deadlocks.append((kind, str(e)))
             with lock:

@@ -192,6 +192,7 @@ static int apply_end(struct mem_call *c, void *request)
     if (!it || !it->meta || it->version.epoch != r->epoch || it->rebuild != r->epoch ||
         r->step != it->step + 1)
         return 1;
+    it->total = r->total;
     it->free = r->free;
     it->state = it->after;
     it->rebuild = it->step = 0;

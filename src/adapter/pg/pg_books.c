@@ -9,22 +9,27 @@ static void begin(struct pg_admin *a, const char *conninfo, struct item item)
     pg_add_i64(&a->args, item.sku_id);
 }
 
-int pg_set_total(const char *conninfo, struct item item, int64_t to, int64_t *total, int64_t *sold,
-                 char *err, size_t err_cap)
+int pg_set_total(const char *conninfo, struct item item, int64_t epoch, int64_t to, int64_t *total,
+                 int64_t *sold, char *err, size_t err_cap)
 {
     PG_ADMIN a;
     begin(&a, conninfo, item);
+    pg_add_i64(&a.args, epoch);
+    pg_add_i64(&a.args, *total);
     pg_add_i64(&a.args, to);
     PG_RESULT r = NULL;
-    int rc = pg_admin_query(&a, PG_WRITES,
-                            "SELECT result, total_stock::bigint, sold_stock::bigint FROM "
-                            "seckill_set_total($1, $2, $3::bigint::integer)",
-                            "tqq", &r, err, err_cap);
+    int rc =
+        pg_admin_query(&a, PG_WRITES,
+                       "SELECT result, total_stock::bigint, sold_stock::bigint FROM "
+                       "seckill_set_total($1, $2, $3, $4::bigint::integer, $5::bigint::integer)",
+                       "tqq", &r, err, err_cap);
     if (rc)
         return rc;
     *total = pg_i64(r, 0, 1);
     *sold = pg_i64(r, 0, 2);
-    return str_eq(pg_str(r, 0, 0), STR("BELOW_SOLD")) ? 1 : 0;
+    return str_eq(pg_str(r, 0, 0), STR("BELOW_SOLD")) ? 1
+           : str_eq(pg_str(r, 0, 0), STR("ANOTHER"))  ? 2
+                                                      : 0;
 }
 
 int pg_reconcile_ask(const char *conninfo, struct item item, char *err, size_t err_cap)

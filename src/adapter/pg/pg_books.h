@@ -7,9 +7,10 @@
 #include "core/uuid.h"
 #include <stddef.h>
 
-/* The total, here alone. *total, *sold: as they are now. 1: refused, more is sold. */
-int pg_set_total(const char *conninfo, struct item item, int64_t to, int64_t *total, int64_t *sold,
-                 char *err, size_t err_cap);
+/* The total, here alone, if it is still *total and the item at this epoch. *total, *sold: as they
+ * are now. 1: refused, more is sold; 2: refused, total or epoch is another. */
+int pg_set_total(const char *conninfo, struct item item, int64_t epoch, int64_t to, int64_t *total,
+                 int64_t *sold, char *err, size_t err_cap);
 
 /* A worker looks at the item next, and mends. */
 int pg_reconcile_ask(const char *conninfo, struct item item, char *err, size_t err_cap);

@@ -178,12 +178,13 @@ static void on_encode_end(struct redis_call *c, struct redis_writer *w)
     keys_put_item(w, o->item);
     redis_put_i64(w, o->epoch);
     redis_put_i64(w, o->step);
+    redis_put_i64(w, o->total);
     redis_put_i64(w, o->free);
     redis_put(w, STR(EVENT_GROUP));
 }
 
 void stock_rebuild_end(struct stock *st, struct stock_rebuild_end *o)
 {
-    stock_run(stock_begin(stock_self(st), &o->op, &o->space), SCRIPT_REBUILD_END, 5, 5,
+    stock_run(stock_begin(stock_self(st), &o->op, &o->space), SCRIPT_REBUILD_END, 5, 6,
               on_encode_end, on_step);
 }

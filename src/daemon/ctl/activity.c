@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #define LIST_MAX 4096
+#define CONTROL_AGAIN_US 100000 /* while a rebuild begins */
 
 /* --- create --- */
 
@@ -179,8 +180,9 @@ const struct ctl_command activity_list_command = {
 
 /* --- open, pause, close --- */
 
-/* Redis first: that is where buyers are let in. */
-static int control(struct ctl *c, const char *what, struct item item, enum stock_state to)
+/* Redis first: that is where buyers are let in. *epoch: at which it was done there. */
+static int control(struct ctl *c, const char *what, struct item item, enum stock_state to,
+                   int64_t *epoch)
 {
     struct stock *stock = ctl_stock(c);
     if (!stock)
@@ -189,6 +191,7 @@ static int control(struct ctl *c, const char *what, struct item item, enum stock
     ctl_op(c, &control.op, CTL_CALL_US);
     stock->ops->control(stock, &control);
     int rc = ctl_await(c);
+    *epoch = control.version.epoch;
     if (rc < 0)
         return ctl_stock_failed(c, what, rc);
     if (rc == 2) {
@@ -215,6 +218,30 @@ static int note_opening(struct ctl *c, const char *what, struct item item)
     return CTL_OK;
 }
 
+/* Both stores know it, at this epoch of Redis. A rebuild that had begun in PostgreSQL by then, and
+ * not yet in Redis, saw neither: it would bring back what was before. So once more, in Redis as it
+ * is now.
+ */
+static int control_again(struct ctl *c, const char *what, struct item item, enum stock_state to,
+                         int64_t epoch, struct pg_activity *have)
+{
+    int64_t until_us = clock_mono_us() + CTL_CALL_US;
+    for (;;) {
+        if (item_in_pg(c, what, item, have) != 0)
+            return CTL_FAILED;
+        if (have->epoch <= epoch)
+            return CTL_OK;
+        if (clock_mono_us() >= until_us) {
+            ctl_complain("%s: %lld:%lld is being rebuilt: do it again after that", what,
+                         (long long)item.activity_id, (long long)item.sku_id);
+            return CTL_FAILED;
+        }
+        ctl_sleep(c, CONTROL_AGAIN_US);
+        if (control(c, what, item, to, &epoch) == CTL_FAILED)
+            return CTL_FAILED;
+    }
+}
+
 static int run_control(struct ctl *c, const struct ctl_command *self, int argc, char **argv,
                        enum stock_state to)
 {
@@ -222,6 +249,7 @@ static int run_control(struct ctl *c, const struct ctl_command *self, int argc, 
     struct pg_activity have;
     struct stock_item_info info;
     char what[32], err[512] = "";
+    int64_t epoch = 0;
     snprintf(what, sizeof(what), "activity %s", self->verb);
     int rc = ctl_args(self, &a, argc, argv, NULL, NULL);
     if (rc >= 0)
@@ -241,7 +269,7 @@ static int run_control(struct ctl *c, const struct ctl_command *self, int argc, 
         return CTL_FAILED;
     }
     if (rc == CTL_OK)
-        rc = control(c, what, a.item, to);
+        rc = control(c, what, a.item, to, &epoch);
     bool absent = rc == CTL_UNKNOWN;
     if (absent && (to != STOCK_STATE_CLOSED || have.warmed_us)) {
         ctl_complain("%s: %lld:%lld is not in Redis (%s)", what, (long long)a.item.activity_id,
@@ -261,7 +289,8 @@ static int run_control(struct ctl *c, const struct ctl_command *self, int argc, 
             return CTL_FAILED;
         }
     }
-    if (item_in_pg(c, what, a.item, &have) != 0) /* as it is now */
+    if (absent ? item_in_pg(c, what, a.item, &have) != 0
+               : control_again(c, what, a.item, to, epoch, &have) != CTL_OK)
         return CTL_FAILED;
     rc = absent ? 1 : item_in_redis(c, what, a.item, &info);
     if (rc < 0)

@@ -1,8 +1,8 @@
 /* stock set-total: more or fewer units, mid-sale (rule 7). Redis's total is never above
  * PostgreSQL's: raised there first, lowered here first. So at each step nothing is sold that
  * PostgreSQL refuses, and a command that died between the two is finished by the next one, to
- * whatever total. Two at the same time: Redis takes only the one that saw its total as it is; where
- * the other's came after that, reconciliation lowers Redis to PostgreSQL's. */
+ * whatever total. Two at the same time, or a rebuild in between: each store takes only what saw its
+ * total as it is, and PostgreSQL only what saw its epoch, so that the loser runs again. */
 #include "adapter/pg/pg_books.h"
 #include "base/crashpoint.h"
 #include "base/err.h"
@@ -30,19 +30,24 @@ struct change {
     struct ctl *c;
     struct item item;
     int64_t to;
-    int64_t pg_total, sold; /* as they are */
+    int64_t epoch, pg_total, sold; /* as they are */
     int64_t redis_total, redis_free;
 };
 
 static enum action_outcome in_pg(struct change *x)
 {
     char err[512] = "";
-    int rc = pg_set_total(x->c->settings.pg.conninfo, x->item, x->to, &x->pg_total, &x->sold, err,
-                          sizeof(err));
+    int rc = pg_set_total(x->c->settings.pg.conninfo, x->item, x->epoch, x->to, &x->pg_total,
+                          &x->sold, err, sizeof(err));
     if (rc == 1)
         ctl_complain(WHAT ": refused: %lld are sold", (long long)x->sold);
+    else if (rc == 2)
+        ctl_complain(WHAT ": somebody changes the total at the same time, or the item is rebuilt: "
+                          "run it again");
     else if (rc < 0)
         ctl_complain(WHAT ": %s", err);
+    if (rc == 2)
+        return ACTION_FAILED;
     return rc == 1 ? ACTION_REFUSED : action_outcome_of(rc);
 }
 
@@ -111,11 +116,12 @@ static enum action_outcome plan(struct change *x)
     int there = item_in_redis(x->c, WHAT, x->item, &info);
     if (there < 0)
         return ACTION_FAILED;
-    if (there == 1 || info.version.epoch != pg.epoch) {
+    if (there == 1 || info.rebuilding || info.version.epoch != pg.epoch) {
         ctl_complain(WHAT ": refused: %lld:%lld is not in Redis, or is being rebuilt",
                      (long long)x->item.activity_id, (long long)x->item.sku_id);
         return ACTION_REFUSED;
     }
+    x->epoch = pg.epoch;
     x->pg_total = pg.total;
     x->sold = pg.sold;
     x->redis_total = info.total;
