@@ -124,10 +124,9 @@ def test_broker_and_redis_are_lost_together(mq):
         rebuilt(item)
         holds(s, item, bought)
         assert item.books()["free"] == 7
-        wait_for("max_hold", lambda: item.scalar("SELECT lost_after < clock_timestamp() FROM seckill_inventory WHERE ITEM"))
         for user, location in lost.items():
-            told = s.follow(location, user).json
-            assert (told["state"], told["reason"]) == ("FAILED", "LOST_RESERVATION"), told
+            told = wait_for("its end to be told", lambda u=user, where=location: (a := s.follow(where, u)).code == "FAILED" and a)
+            assert told.json["reason"] == "LOST_RESERVATION", told
         item.publish(*bodies)
         wait_for("them to be refused", lambda: item.scalar(
             "SELECT count(*) FROM consumer_inbox WHERE ITEM AND status = 'REJECTED'") == 3)
