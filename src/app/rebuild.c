@@ -8,8 +8,8 @@
 enum {
     ASK,
     TAKE,
-    UNREPORT,
     BEGIN,
+    UNREPORT,
     DRAIN,
     BEAT,
     SURVEY,
@@ -116,20 +116,10 @@ static enum flow_result step_take(struct flow *f)
     log_warn("rebuild begins", LOG_I("activity_id", r->item.activity_id),
              LOG_I("sku_id", r->item.sku_id), LOG_I("epoch", r->it.epoch),
              LOG_Z("reason", r->reason));
-    return await(w, UNREPORT, rebuild_call_unreport);
+    return await(w, BEGIN, rebuild_call_begin);
 }
 
 /* --- begin --- */
-
-/* The epoch stands in PostgreSQL: nobody needs the report any more, whatever becomes of us. */
-static enum flow_result step_unreport(struct flow *f)
-{
-    struct worker *w = worker_of(f);
-    enum flow_result result;
-    return ends(w, &result) ? result : await(w, BEGIN, rebuild_call_begin);
-}
-
-/* --- drain: what was reserved before becomes orders, so that it is counted as such --- */
 
 static enum flow_result step_begin(struct flow *f)
 {
@@ -141,7 +131,18 @@ static enum flow_result step_begin(struct flow *f)
     crashpoint("rebuild_after_begin");
     r->was_there |= r->op.begin.was_there;
     r->begun_us = r->beat_us = w->sched->now_us;
-    return await(w, DRAIN, rebuild_call_lag);
+    return await(w, UNREPORT, rebuild_call_unreport);
+}
+
+/* --- drain: what was reserved before becomes orders, so that it is counted as such --- */
+
+/* Only now: what is reported from here on is of this epoch. What was reported of the one before
+ * would else begin a rebuild of a sound item once its rest is over. */
+static enum flow_result step_unreport(struct flow *f)
+{
+    struct worker *w = worker_of(f);
+    enum flow_result result;
+    return ends(w, &result) ? result : await(w, DRAIN, rebuild_call_lag);
 }
 
 /* On a queue of all items: what was enqueued before is gone, as far as ages tell. */
@@ -335,9 +336,9 @@ static enum flow_result step_finish(struct flow *f)
 
 static const struct flow_state states[STATES] = {
     [ASK] = {"ASK", FLOW_TO(TAKE) | FLOW_TO(FINISH), step_ask},
-    [TAKE] = {"TAKE", FLOW_TO(UNREPORT) | FLOW_TO(OVER), step_take},
-    [UNREPORT] = {"UNREPORT", FLOW_TO(BEGIN) | FLOW_TO(OVER), step_unreport},
-    [BEGIN] = {"BEGIN", FLOW_TO(DRAIN) | FLOW_TO(OVER), step_begin},
+    [TAKE] = {"TAKE", FLOW_TO(BEGIN) | FLOW_TO(OVER), step_take},
+    [BEGIN] = {"BEGIN", FLOW_TO(UNREPORT) | FLOW_TO(OVER), step_begin},
+    [UNREPORT] = {"UNREPORT", FLOW_TO(DRAIN) | FLOW_TO(OVER), step_unreport},
     [DRAIN] = {"DRAIN", FLOW_TO(BEAT) | FLOW_TO(SURVEY) | FLOW_TO(COUNT) | FLOW_TO(OVER),
                step_drain},
     [BEAT] = {"BEAT", FLOW_TO(DRAIN) | FLOW_TO(OVER), step_beat},

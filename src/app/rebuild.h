@@ -6,7 +6,8 @@
  *                 BEAT
  *
  *   TAKE      epoch + 1 in PostgreSQL, by compare-and-set: this attempt is that epoch
- *   BEGIN     Redis closes the item at this epoch: nobody reserves, settle answers "later"
+ *   BEGIN     Redis closes the item at this epoch: nobody reserves, settle answers "later"; then its
+ *             reports are taken away
  *   DRAIN     what the queue still holds of it becomes orders first, for a bounded time
  *   SURVEY    the reservations that wait in Redis are kept in PostgreSQL, before anything is
  * emptied COUNT     who holds a unit, at one instant: those without an outcome and the active

@@ -151,6 +151,39 @@ static void test_death_at_any_moment(void **state)
     }
 }
 
+static void on_reported(struct op *op, int rc)
+{
+    (void)op;
+    assert_int_equal(rc, 0);
+}
+
+/* Rule 34: an API that saw the loss reports it while the rebuild begins. That is what is being
+ * mended, and no reason for another one when the report's rest is over. */
+static void test_a_late_report_begins_nothing(void **state)
+{
+    struct world x;
+    struct stock_report report = {.item = ITEM};
+    (void)state;
+    world_init(&x, TOTAL);
+    world_start(&x);
+    sell(&x, 1, 5);
+    for (int k = 1; k < REBUILD_TRIES; k++)
+        mem_faults_add(mem_stock_faults(x.stock), MEM_STOCK_REBUILD_BEGIN, k, MEM_FAULT_NOT_DONE,
+                       0);
+    mem_stock_lose_item(x.stock, ITEM);
+    while (mem_db_epoch(x.db, ITEM) == 1)
+        world_run(&x, 10000);
+    report.op = (struct op){on_reported, x.sched.now_us + 1 * S};
+    x.buyers->ops->report(x.buyers, &report);
+    world_run(&x, 3 * S);
+    assert_rebuilt(&x, 2);
+    assert_false(mem_stock_reported(x.stock, ITEM));
+    world_run(&x, 2 * EPOCH_REPORT_REST_MS * INT64_C(1000));
+    assert_int_equal(mem_db_epoch(x.db, ITEM), 2);
+    world_stop(&x);
+    world_deinit(&x);
+}
+
 /* Rule 34: what is a loss, and what is not. */
 static void test_judgement(void **state)
 {
@@ -229,6 +262,7 @@ int main(void)
         cmocka_unit_test(test_what_ended_meanwhile_has_no_effect),
         cmocka_unit_test(test_every_call_and_every_fault),
         cmocka_unit_test(test_death_at_any_moment),
+        cmocka_unit_test(test_a_late_report_begins_nothing),
     };
     log_setup("order-worker", "test", LOG_ERROR + 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
