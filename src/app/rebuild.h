@@ -6,12 +6,12 @@
  *                 BEAT
  *
  *   TAKE      epoch + 1 in PostgreSQL, by compare-and-set: this attempt is that epoch
- *   BEGIN     Redis closes the item at this epoch: nobody reserves, settle answers "later"; then its
- *             reports are taken away
+ *   BEGIN     Redis closes the item at this epoch: nobody reserves, settle answers "later".
+ *             Then the reports of the item are taken away
  *   DRAIN     what the queue still holds of it becomes orders first, for a bounded time
- *   SURVEY    the reservations that wait in Redis are kept in PostgreSQL, before anything is
- * emptied COUNT     who holds a unit, at one instant: those without an outcome and the active
- * orders RESTORE   each of them gets record, buyers entry and place in pending, a page a step
+ *   SURVEY    the reservations that wait in Redis are kept in PostgreSQL before anything is emptied
+ *   COUNT     who holds a unit, at one instant: those without an outcome, and the active orders
+ *   RESTORE   each of them gets record, buyers entry and place in pending, a page a step
  *   RESETTLE  where anything was left of the item: all its outbox rows are to be settled again
  *   END       open, with free = total − those who hold one; FINISH notes it
  *
