@@ -9,7 +9,8 @@ struct pg_config {
     const char *conninfo;
     int64_t connect_us;                      /* 2 s */
     int64_t lifetime_us, lifetime_jitter_us; /* 30 ± 3 min */
-    const char *application;                 /* application_name */
+    const char *application;                 /* application_name, where neither
+                                                 conninfo nor PGAPPNAME says another */
 };
 struct orders *pg_orders_new(const struct pg_config *c); /* connects on first use */
 void pg_orders_free(struct orders *o);

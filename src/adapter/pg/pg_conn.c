@@ -106,7 +106,7 @@ static int connect_once(struct pg_conn *c, const struct ctx *parent)
     struct ctx ctx;
     int64_t now = clock_mono_us();
     ctx_init(&ctx, parent, now + c->connect_us);
-    const char *keys[] = {"dbname", "application_name", "client_encoding", NULL};
+    const char *keys[] = {"dbname", "fallback_application_name", "client_encoding", NULL};
     const char *values[] = {c->conninfo, c->application, "UTF8", NULL};
     c->sqlstate[0] = 0;
     PGconn *pg = PQconnectStartParams(keys, values, 1);

@@ -5,8 +5,11 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/panic.h"
+#include <pwd.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 void ctl_complain(const char *fmt, ...)
 {
@@ -144,4 +147,28 @@ int ctl_stock_failed(const struct ctl *c, const char *what, int rc)
                                       : "cannot be reached or refused",
                  err_name(rc));
     return CTL_FAILED;
+}
+
+struct str ctl_login(char *mem, size_t cap)
+{
+    char host[64] = "";
+    const char *user = getenv("SUDO_USER");
+    const struct passwd *entry = user ? NULL : getpwuid(getuid());
+    if (entry)
+        user = entry->pw_name;
+    if (gethostname(host, sizeof(host) - 1) < 0)
+        host[0] = 0;
+    if (user)
+        snprintf(mem, cap, "%s@%s", user, host);
+    else
+        snprintf(mem, cap, "uid %lld@%s", (long long)getuid(), host);
+    return str_of(mem);
+}
+
+void ctl_sign(void)
+{
+    char who[160], name[192];
+    ctl_login(who, sizeof(who));
+    snprintf(name, sizeof(name), "seckillctl %s", who);
+    setenv("PGAPPNAME", name, 1);
 }

@@ -43,6 +43,12 @@ extern const size_t ctl_commands_len;
 int ctl_args(const struct ctl_command *self, void *dst, int argc, char **argv, struct str *words,
              int *n_words);
 
+/* Who sits there, user@host: behind sudo it is the one who called it. It is told and not proven;
+ * that is the database's `operator`. */
+struct str ctl_login(char *mem, size_t cap);
+/* From now on every connection to PostgreSQL says so, and every row of operator_actions has it. */
+void ctl_sign(void);
+
 /* "seckillctl: …" on standard error. */
 void ctl_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 

@@ -105,6 +105,7 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN); /* a reader that leaves ends no command in its middle */
     if (help(argc, argv))
         return told(CTL_OK);
+    ctl_sign();
     int rc = settings_load(&c.settings, &c.conf, &argc, argv, "seckillctl", usage);
     if (rc >= 0) {
         conf_deinit(&c.conf);

@@ -1,6 +1,7 @@
 """seckillctl, command by command, on real parts: what each does, and what it says when it is used wrongly."""
 import json
 import os
+import pwd
 import re
 import select
 import signal
@@ -348,6 +349,21 @@ def test_tokens_only_with_the_development_key(system):
         system.ctl("storm", "--activity", 1, "--sku", 1, "--buyers", 1, f"--auth.keys={keys}", rc=1)
     for words in (["--user", 0], ["--user", "x"], [], ["--user", 1, "--count", 0], ["--user", 1, "--ttl", 5]):
         system.ctl("token", *words, rc=2)
+
+
+# ---------------------------------------------------------------- who did it
+
+def test_each_row_says_who(system, api):
+    """Also of those commands whose row is written with the change itself."""
+    item = system.item(29, 10)
+    for words in ("pause", "open", "close"):
+        system.ctl("activity", words, *item)
+    rows = system.sql("SELECT action, login FROM operator_actions WHERE activity_id = 29 ORDER BY action_id")
+    assert [action for action, _ in rows] == ["activity create", "stock warm", "activity open", "activity pause", "activity open again",
+                                              "activity close"]
+    who = os.environ.get("SUDO_USER") or pwd.getpwuid(os.getuid()).pw_name
+    assert {login for _, login in rows} == {f"{who}@{socket.gethostname()}"}
+    assert system.json("actions", "list")[0]["login"] == rows[-1][1]
 
 
 # ---------------------------------------------------------------- what people do to standard streams
