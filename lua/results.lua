@@ -1,7 +1,7 @@
 -- Appends results to the item's result stream, for other systems (docs/results.md). It is bounded whether anybody reads or
 -- not: the oldest go. It ends with the item's keys, and not before keep_ms from now, so that an item whose keys are over or
 -- lost leaves nothing behind for ever. Rule 9; README.md.
--- KEYS 1 results  2 meta   ARGV 1 most  2 keep_ms, then the bodies
+-- KEYS 1 results  2 meta   ARGV 1 most  2 keep_ms, then the entries' arrays
 -- 0: how many
 local call = redis.call
 local kind = call('TYPE', KEYS[1]).ok

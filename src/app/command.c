@@ -112,7 +112,7 @@ void command_finish(struct worker *w, struct item item, struct work **works,
         known[n_known++] = r->message_id;
         worker_outcome(k, r->fresh ? OUTCOME_COMMAND : OUTCOME_DUPLICATE);
         struct stock_settle_row row = command_settle_row(r);
-        finish_add(f, k, r->outbox_id ? &row : NULL, r->outbox_id);
+        finish_add(f, k, r->outbox_id ? &row : NULL, r->outbox_id, NULL);
     }
     remembered_forget(w, item, known, n_known);
     finish_go(f);

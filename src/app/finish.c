@@ -13,7 +13,9 @@ struct finish {
     struct settling settling;
     struct worker *w;
     struct item item;
-    int n; /* works to ack */
+    struct result
+        *results; /* of settling's rows, to be told; id 0: none. NULL: there is no topic */
+    int n;        /* works to ack */
     bool ack_after;
     struct work *works[];
 };
@@ -50,21 +52,31 @@ static void note_outcome(struct worker *w, struct work *k, const struct orders_r
            LOG_I("duration_ms", (w->sched->now_us - k->received_us) / 1000));
 }
 
+static void finish_free(struct finish *f)
+{
+    settling_deinit(&f->settling);
+    free(f->results);
+    free(f);
+}
+
 static void on_settled(struct settling *s)
 {
     struct finish *f = container_of(s, struct finish, settling);
     struct worker *w = f->w;
     crashpoint("after_settle");
     for (int i = 0; i < s->n; i++) {
-        if (s->ids[i] && settling_took(s, i))
-            marks_add(w, s->ids[i]);
+        if (!s->ids[i] || !settling_took(s, i))
+            continue;
+        if (f->results && f->results[i].id)
+            tell_add(w, &f->results[i]);
+        else
+            marks_add(w, s->ids[i], false);
     }
     if (f->ack_after)
         disposal_ack(w, s->op.item, f->works, f->n);
     for (int i = 0; i < f->n; i++)
         hand_unpin(f->works[i]);
-    settling_deinit(s);
-    free(f);
+    finish_free(f);
 }
 
 void finish_again(struct worker *w, struct work *k)
@@ -85,15 +97,39 @@ struct finish *finish_new(struct worker *w, struct item item, int max)
     f->w = w;
     f->item = item;
     settling_init(&f->settling, w, item, max, on_settled);
+    if (w->results && !(f->results = malloc((size_t)max * sizeof f->results[0])))
+        panic("no memory to tell %d results", max);
     return f;
 }
 
 void finish_add(struct finish *f, struct work *k, const struct stock_settle_row *row,
-                int64_t outbox_id)
+                int64_t outbox_id, const struct result *result)
 {
     f->works[f->n++] = k;
-    if (row)
-        settling_add(&f->settling, row, outbox_id);
+    if (!row)
+        return;
+    if (f->results)
+        f->results[f->settling.n] = result ? *result : (struct result){0};
+    settling_add(&f->settling, row, outbox_id);
+}
+
+/* As the outbox row says, for a reader: sql/, seckill_place. */
+static struct result result_of(struct item item, const struct orders_row *r)
+{
+    struct str event = r->outcome == ORDERS_CREATED ? STR("ORDER_CREATED")
+                       : r->outcome == ORDERS_KNOWN ? STR("RESERVATION_SETTLED")
+                                                    : STR("RESERVATION_REJECTED");
+    struct result result = {.id = r->outbox_id,
+                            .message_id = r->message_id,
+                            .request_id = r->request_id,
+                            .reservation_id = r->reservation_id,
+                            .item = item,
+                            .user_id = r->user_id,
+                            .order_id = result_order(r->verdict, r->order_id, r->other_order_id),
+                            .verdict = r->verdict,
+                            .decided_at_ms = r->decided_at_ms};
+    str_copy(result.event, sizeof result.event, event);
+    return result;
 }
 
 void finish_go(struct finish *f)
@@ -108,10 +144,8 @@ void finish_go(struct finish *f)
         settling_send(&f->settling);
     if (f->n > 0 && !f->ack_after)
         disposal_ack(w, f->item, f->works, f->n);
-    if (!settles) {
-        settling_deinit(&f->settling);
-        free(f);
-    }
+    if (!settles)
+        finish_free(f);
 }
 
 void finish_start(struct worker *w, struct item item, struct work **works,
@@ -135,7 +169,12 @@ void finish_start(struct worker *w, struct item item, struct work **works,
                                        .other_order_id = r->other_order_id,
                                        .other_reservation_id = r->other_reservation_id,
                                        .other_request_id = r->other_request_id};
-        finish_add(f, k, r->outcome == ORDERS_QUARANTINED ? NULL : &row, r->outbox_id);
+        if (r->outcome == ORDERS_QUARANTINED) {
+            finish_add(f, k, NULL, 0, NULL);
+            continue;
+        }
+        struct result result = result_of(item, r);
+        finish_add(f, k, &row, r->outbox_id, &result);
     }
     finish_go(f);
 }

@@ -10,11 +10,13 @@
 struct worker;
 struct work;
 struct finish;
+struct result;
 
-/* The same for any message: new, add up to max works (row NULL: nothing to settle), go. */
+/* The same for any message: new, add up to max works (row NULL: nothing to settle; result NULL:
+ * told by project), go. */
 struct finish *finish_new(struct worker *w, struct item item, int max);
 void finish_add(struct finish *f, struct work *k, const struct stock_settle_row *row,
-                int64_t outbox_id);
+                int64_t outbox_id, const struct result *result);
 void finish_go(struct finish *f);
 /* The call said AGAIN: to its lane, or after a few times back to the queue. */
 void finish_again(struct worker *w, struct work *k);

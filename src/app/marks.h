@@ -1,6 +1,6 @@
 /* Outbox rows whose outcome Redis has: marked as settled in PostgreSQL, many at once (rule 9).
- * Coalesced for a moment; bounded; what is lost here is settled once more by the relay. Loop
- * thread. */
+ * What the result topic is known to have is marked as published in the same update. Coalesced for a
+ * moment; bounded; what is lost here is settled once more by the relay. Loop thread. */
 #pragma once
 
 #include "app/share.h"
@@ -11,9 +11,15 @@
 #define MARKS_BATCH 1000
 #define MARKS_WAIT_US 100000 /* below worker.relay_after, or the relay settles them once more */
 
+struct mark {
+    int64_t outbox_id;
+    bool told;
+};
 struct marks {
-    int64_t *ids; /* [MARKS_MAX], the first n are in use */
-    int n, sent;  /* the first `sent` of them are with the job under way */
+    struct mark *waiting; /* [MARKS_MAX] */
+    int n;
+    int64_t *ids;           /* [MARKS_BATCH] with the job under way: told ones, then the others */
+    int told, sent, marked; /* of ids */
     bool busy;
     struct share_job job;
     struct ctx ctx;
@@ -22,6 +28,7 @@ struct marks {
 
 void marks_init(struct worker *w);
 void marks_deinit(struct worker *w);
-void marks_add(struct worker *w, int64_t outbox_id);
+/* told: the result topic certainly has it; else project tells it, if there is a topic. */
+void marks_add(struct worker *w, int64_t outbox_id, bool told);
 void marks_flush(struct worker *w); /* now, and without waiting for more: at the end */
 bool marks_idle(const struct worker *w);

@@ -157,32 +157,35 @@ static enum flow_result step_pick(struct flow *f)
     return FLOW_WAIT;
 }
 
+void project_note(struct worker *w, const struct results_publish *publish, int rc, int told)
+{
+    int lost = publish->n - told;
+    static struct log_limit limit;
+    uint64_t more;
+    metric_add(w->metrics.results_published, (uint64_t)told);
+    metric_add(w->metrics.results_failures, (uint64_t)lost);
+    if (lost > 0 && log_allowed(&limit, w->sched->now_us, &more))
+        log_warn("results not published; they come again",
+                 LOG_I("activity_id", publish->item.activity_id),
+                 LOG_I("sku_id", publish->item.sku_id), LOG_I("rows", lost),
+                 LOG_Z("error_kind", rc < 0 ? err_name(rc) : "some"), LOG_Z("outcome", "retry"),
+                 LOG_B("retryable", true), LOG_I("suppressed", (int64_t)more));
+}
+
 static enum flow_result step_publish(struct flow *f)
 {
     struct worker *w = worker_of(f);
     struct project *p = &w->project;
-    int lost = 0;
+    int told = 0;
     crashpoint("after_publish_results");
     for (int i = 0; i < p->publish.n; i++) {
-        const struct results_row *r = &p->batch[i];
-        if (p->rc >= 0 && r->published)
-            p->arrived[p->n_arrived++] = r->result.id;
-        else
-            lost++;
+        if (p->rc < 0 || !p->batch[i].published)
+            continue;
+        p->arrived[p->n_arrived++] = p->batch[i].result.id;
+        told++;
     }
-    metric_add(w->metrics.results_published, (uint64_t)(p->publish.n - lost));
-    metric_add(w->metrics.results_failures, (uint64_t)lost);
-    /* What is wrong with one item's stream alone is no reason to let the others wait. */
-    p->away = p->rc < 0 && p->rc != ERR_INTERNAL && p->rc != ERR_INVALID;
-    static struct log_limit limit;
-    uint64_t more;
-    if (lost > 0 && log_allowed(&limit, w->sched->now_us, &more))
-        log_warn("results not published; they come again",
-                 LOG_I("activity_id", p->publish.item.activity_id),
-                 LOG_I("sku_id", p->publish.item.sku_id), LOG_I("rows", lost),
-                 LOG_Z("error_kind", p->rc < 0 ? err_name(p->rc) : "some"),
-                 LOG_Z("outcome", "retry"), LOG_B("retryable", true),
-                 LOG_I("suppressed", (int64_t)more));
+    p->away = project_topic_away(p->rc);
+    project_note(w, &p->publish, p->rc, told);
     flow_goto(f, PICK);
     return FLOW_NEXT;
 }

@@ -1,6 +1,8 @@
 /* Projection to the result topic: outbox rows that are settled in Redis are published for other
- * systems, at least once (rule 9). Nothing waits for it: not the ack, not the settle, no buyer; an
- * outage there leaves rows in the outbox, no more.
+ * systems, at least once (rule 9). Most are told as soon as they are settled (tell.h) and never
+ * seen here; this finds the others: ends of orders, what the relay settled, what did not arrive.
+ * Nothing waits for it: not the ack, not the settle, no buyer; an outage there leaves rows in the
+ * outbox, no more.
  *
  *   IDLE → READ → PICK → PUBLISH (one item at a time) … → MARK → IDLE
  *                                    └ the topic is away: the rest waits for its claim's end
@@ -15,6 +17,7 @@
 #pragma once
 
 #include "base/ctx.h"
+#include "base/err.h"
 #include "base/flow.h"
 #include "base/sched.h"
 #include "port/jobs.h"
@@ -49,6 +52,14 @@ struct project {
     struct orders_unpublished backlog;
 };
 
+/* What became of a publish, told by metric and log: of its n rows `told` arrived. */
+void project_note(struct worker *w, const struct results_publish *p, int rc, int told);
+/* Whether that error speaks of the topic. What is wrong with one item's stream alone is no reason
+ * to let the others wait. */
+static inline bool project_topic_away(int rc)
+{
+    return rc < 0 && rc != ERR_INTERNAL && rc != ERR_INVALID;
+}
 /* Does nothing without worker.results. */
 void project_start(struct worker *w);
 void project_stop(struct worker *w);

@@ -124,7 +124,7 @@ static enum flow_result step_settle(struct flow *f)
     crashpoint("relay_after_settle");
     for (int i = 0; i < r->settling.n; i++) {
         if (settling_took(&r->settling, i)) {
-            marks_add(w, r->settling.ids[i]);
+            marks_add(w, r->settling.ids[i], false);
             r->took++;
             metric_add(w->metrics.relayed, 1);
         } else if (r->settling.rc >= 0) {

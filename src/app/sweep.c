@@ -315,7 +315,7 @@ static enum flow_result step_settle(struct flow *f)
     crashpoint("expire_after_settle");
     for (int i = 0; i < s->settling.n; i++) {
         if (settling_took(&s->settling, i))
-            marks_add(w, s->settling.ids[i]);
+            marks_add(w, s->settling.ids[i], false);
     }
     settling_deinit(&s->settling);
     flow_goto(f, PICK);

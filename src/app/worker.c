@@ -14,7 +14,8 @@ static void on_changed(struct timer *t)
     if (!w->stopping || !w->on_idle || w->hand.used > 0 || !intake_stopped(w))
         return;
     /* The last outbox rows are marked before the end. */
-    if (!w->canceled && !marks_idle(w)) {
+    if (!w->canceled && (!tell_idle(w) || !marks_idle(w))) {
+        tell_flush(w);
         marks_flush(w);
         return;
     }
@@ -50,6 +51,7 @@ void worker_init(struct worker *w)
     burial_init(w);
     unsure_init(&w->unsure);
     marks_init(w);
+    tell_init(w);
     progress_init(w);
     catalog_init(w);
 }
@@ -83,6 +85,7 @@ void worker_stop(struct worker *w, void (*on_idle)(struct worker *w))
     retain_stop(w);
     epoch_watch_stop(w);
     intake_stop(w);
+    tell_flush(w);
     marks_flush(w);
     worker_changed(w);
 }
@@ -114,6 +117,7 @@ void worker_deinit(struct worker *w)
     project_deinit(w);
     epoch_watch_deinit(w);
     progress_stop(w);
+    tell_deinit(w);
     marks_deinit(w);
     unsure_deinit(&w->unsure);
     burial_deinit(w);

@@ -1,7 +1,7 @@
 /* The order worker without its sockets and threads: what its flows share, and its life.
  *
  *   intake ─→ lanes ─→ place ─→ finish ─→ disposal (ack)
- *     │         ↑        │         └────→ marks
+ *     │         ↑        │         └────→ tell ─→ marks
  *     │      suspects    ├─→ burial ────→ disposal (ack)
  *     ├─────────┘        └─→ disposal (retry later)
  *     └─→ returned ─→ lanes, burial or disposal: what the broker gave up
@@ -32,6 +32,7 @@
 #include "app/share.h"
 #include "app/suspects.h"
 #include "app/sweep.h"
+#include "app/tell.h"
 #include "app/unsure.h"
 #include "app/worker_metrics.h"
 #include "base/ctx.h"
@@ -99,6 +100,7 @@ struct worker {
     struct lease lease;
     struct unsure unsure;
     struct marks marks;
+    struct tell tell;
     struct progress progress;
     struct health health;
     struct relay relay;

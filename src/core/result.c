@@ -34,6 +34,13 @@ void result_encode(const struct result *r, struct strbuf *out)
                   STR_ARG(at));
 }
 
+int64_t result_order(struct verdict verdict, int64_t own, int64_t other)
+{
+    if (verdict.state != VERDICT_SUCCEEDED && verdict.state != VERDICT_CANCELLED)
+        return 0;
+    return other ? other : own;
+}
+
 struct uuid result_key(const struct result *r)
 {
     char name[64];

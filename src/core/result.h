@@ -23,6 +23,10 @@ struct result {
     int64_t decided_at_ms; /* PostgreSQL's clock */
 };
 
+/* The order that stands for the request, as told: own of the message, other instead of it (0:
+ * none).
+ */
+int64_t result_order(struct verdict verdict, int64_t own, int64_t other);
 /* Appends the body, at most RESULT_MAX_BYTES. */
 void result_encode(const struct result *r, struct strbuf *out);
 /* Names this result to a transport that knows repeats by an id: the same in each delivery. */

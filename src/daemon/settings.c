@@ -76,7 +76,7 @@ const struct conf_option settings_table[] = {
     {"worker.lease_margin", CONF_DURATION, AT(worker.lease_margin_us), "2s", 100 * MS, 60 * S, .help = "a message's deadline is its lease minus this"},
     {"worker.breaker_threshold", CONF_INT, AT(worker.breaker_threshold), "5", 1, 1000, .help = "failures of PostgreSQL in a row that open the breaker"},
     {"worker.breaker_cooldown", CONF_DURATION, AT(worker.breaker_cooldown_us), "500ms", 10 * MS, 60 * S, .help = "open for this long, then one probe"},
-    {"worker.relay_after", CONF_DURATION, AT(worker.relay_after_us), "200ms", 10 * MS, 60 * S, .help = "what is not settled in Redis by then is swept by the relay"},
+    {"worker.relay_after", CONF_DURATION, AT(worker.relay_after_us), "1s", 10 * MS, 60 * S, .help = "what is not marked as settled in Redis by then is swept by the relay"},
     {"worker.relay_interval", CONF_DURATION, AT(worker.relay_interval_us), "200ms", 10 * MS, 60 * S, .help = "time between sweeps"},
     {"worker.relay_batch", CONF_INT, AT(worker.relay_batch), "256", 1, 1000, .help = "outbox rows per sweep"},
     {"worker.recover_after", CONF_DURATION, AT(worker.recover_after_us), "5s", 100 * MS, 60 * MIN, .help = "a reservation unsettled for longer is looked at"},
@@ -161,10 +161,10 @@ const struct conf_option settings_table[] = {
     {"reconcile.rate", CONF_INT, AT(reconcile.rate), "2000", 10, 1000000, .help = "reservations compared per second at most, by one worker"},
     {"reconcile.mend", CONF_BOOL, AT(reconcile.mend), "true", .help = "puts right what is safe: only ever lowers Redis's free stock; false: tells it only, until seckillctl reconcile run"},
 
-    {"results.enabled", CONF_BOOL, AT(results.enabled), "false", .help = "publish what became of every reservation, for other systems: rocketmq.results_topic, or a stream per item in Redis"},
+    {"results.enabled", CONF_ENUM, AT(results.enabled), "auto", .choices = "auto|true|false", .help = "publish what became of every reservation, for other systems: rocketmq.results_topic, or a stream per item in Redis; auto: with redis_stream. The same in all workers"},
     {"results.interval", CONF_DURATION, AT(results.interval_us), "200ms", 10 * MS, 60 * S, .help = "how often settled outcomes are looked for"},
     {"results.batch", CONF_INT, AT(results.batch), "512", 1, 1024, .help = "outcomes of one look"},
-    {"results.stream_max", CONF_INT, AT(results.stream_max), "100000", 100, 100000000, .help = "redis_stream: entries of an item's stream, about; above, the oldest go, read or not"},
+    {"results.stream_max", CONF_INT, AT(results.stream_max), "10000", 100, 100000000, .help = "redis_stream: entries of an item's stream, about, each of 1 to 16 results; above, the oldest go, read or not"},
     {"results.keep", CONF_DURATION, AT(results.keep_us), "24h", 1 * MIN, 30 * 1440 * MIN, .help = "redis_stream: an item's stream ends with the item's keys, and not before this after its last entry"},
 
     {"retention.enabled", CONF_BOOL, AT(retention.enabled), "true", .help = "take away the books of items that are long over (orders, payments and refunds stay)"},

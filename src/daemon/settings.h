@@ -115,7 +115,7 @@ struct settings {
     } reconcile;
 
     struct {
-        bool enabled;
+        int enabled; /* enum settings_results */
         int64_t interval_us, batch, stream_max, keep_us;
     } results;
 
@@ -132,6 +132,15 @@ struct settings {
 enum settings_queue { SETTINGS_QUEUE_REDIS_STREAM, SETTINGS_QUEUE_ROCKETMQ };
 /* What becomes of a held unit whose event the queue certainly refused. */
 enum settings_refused { SETTINGS_REFUSED_RECOVER, SETTINGS_REFUSED_STRICT };
+
+enum settings_results { SETTINGS_RESULTS_AUTO, SETTINGS_RESULTS_ON, SETTINGS_RESULTS_OFF };
+/* Whether there is a result topic. On RocketMQ it must have been created: only if asked for. */
+static inline bool settings_results(const struct settings *s)
+{
+    if (s->results.enabled == SETTINGS_RESULTS_AUTO)
+        return s->queue.kind == SETTINGS_QUEUE_REDIS_STREAM;
+    return s->results.enabled == SETTINGS_RESULTS_ON;
+}
 
 extern const struct conf_option settings_table[];
 extern const size_t settings_table_len;

@@ -33,7 +33,8 @@ struct orders_row {
     bool give_back;         /* for settle: this reservation's unit returns to Redis */
     int64_t other_order_id; /* as in stock_settle_row */
     struct uuid other_reservation_id, other_request_id;
-    int64_t outbox_id; /* to mark as settled; 0: none of this call's */
+    int64_t outbox_id;     /* to mark as settled; 0: none of this call's */
+    int64_t decided_at_ms; /* by PostgreSQL's clock; of the outbox row within a few ms */
 };
 /* µs the function spent per step, for the metrics. */
 struct orders_timing {
@@ -245,7 +246,7 @@ struct orders_ops {
     /* Marks outbox rows as settled in Redis (one update). */
     int (*mark_settled)(
         struct orders *, const struct ctx *, const int64_t *outbox_ids, int n,
-        bool tell /* the result topic has to hear of them; false: nobody reads it */);
+        bool tell /* the result topic has to hear of them; false: it has, or nobody reads it */);
     /* Unsettled rows older than min_age_ms, oldest first, skipping locked ones: *n in: capacity,
      * out: how many. */
     int (*unsettled)(struct orders *, const struct ctx *, int64_t min_age_ms,

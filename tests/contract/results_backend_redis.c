@@ -4,6 +4,7 @@
 #include "base/panic.h"
 #include "results_backend.h"
 #include <stdlib.h>
+#include <string.h>
 
 struct private_redis backend_redis;
 static struct loop *loop;
@@ -88,6 +89,22 @@ struct item backend_item(void)
     return (struct item){5, ++next_sku};
 }
 
+/* An entry's array of flat objects, in place. */
+static int unpack(char *list, const char **bodies, int max)
+{
+    int n = 0;
+    for (char *at = list; (at = strchr(at, '{')); at++) {
+        if (n == max)
+            panic("more than %d results", max);
+        bodies[n++] = at;
+        at = strchr(at, '}') + 1;
+        if (*at != ',' && *at != ']')
+            panic("no array of results: %s", list);
+        *at = '\0';
+    }
+    return n;
+}
+
 int backend_read(struct item item, int n, const char **bodies, int max)
 {
     int found = 0;
@@ -97,7 +114,7 @@ int backend_read(struct item item, int n, const char **bodies, int max)
     last = private_redis_command(&backend_redis, "XRANGE sec:{%lld:%lld}:results - + COUNT %d",
                                  (long long)item.activity_id, (long long)item.sku_id, max);
     for (size_t i = 0; i < last->elements; i++)
-        bodies[found++] = last->element[i]->element[1]->element[1]->str;
+        found += unpack(last->element[i]->element[1]->element[1]->str, bodies + found, max - found);
     return found;
 }
 

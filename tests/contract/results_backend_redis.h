@@ -5,4 +5,5 @@
 
 extern struct private_redis backend_redis;
 #define BACKEND_STREAM_MAX 200
+#define BACKEND_PER_ENTRY 16 /* as adapter/redis_results says */
 #define BACKEND_KEEP_MS 60000

@@ -41,8 +41,8 @@ static void test_bounded(void **state)
 {
     struct item item = backend_item();
     (void)state;
-    for (int i = 0; i < 20; i++)
-        assert_int_equal(publish(item, 100), 0);
+    for (int i = 0; i < 200; i++)
+        assert_int_equal(publish(item, 2 * BACKEND_PER_ENTRY), 0);
     long long len = private_redis_int(&backend_redis, "XLEN " KEY("results"), OF(item));
     /* MAXLEN ~ leaves a node of the stream more. */
     assert_in_range(len, BACKEND_STREAM_MAX, BACKEND_STREAM_MAX + 200);

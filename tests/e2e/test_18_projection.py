@@ -1,5 +1,6 @@
 """Issue 5, projection and retention on the whole system, the audit after each: the result topic (rule 9), and what is taken
 away when an item is long over."""
+import datetime
 import json
 import re
 import subprocess
@@ -16,7 +17,7 @@ SOON = {"results.enabled": "true", "results.interval": "20ms", "worker.recover_a
 
 def told(s, item):
     """Everything on the item's result stream."""
-    return [json.loads(fields[b"b"]) for _, fields in s.redis_client.xrange(item.key("results"))]
+    return [result for _, fields in s.redis_client.xrange(item.key("results")) for result in json.loads(fields[b"b"])]
 
 
 def outbox(item):
@@ -72,22 +73,47 @@ def test_the_documented_reader_gets_what_became_of_each():
         assert s.worker.metric("seckill_results_published_total") == 4
 
 
-@pytest.mark.parametrize("place", ["after_publish_results", "before_mark_published", "after_settle"])
-def test_a_worker_that_dies_tells_it_again_and_skips_nothing(place):
+@pytest.mark.parametrize("place,twice", [
+    # told at once after its settle
+    ("after_settle", False), ("before_tell", False), ("after_tell", True), ("before_mark_settled", True),
+    # a cancel, looked for in the outbox
+    ("after_publish_results", True), ("before_mark_published", True)])
+def test_a_worker_that_dies_tells_it_again_and_skips_nothing(place, twice):
     """Rule 9: at least once, with the same result_id."""
     with System(SOON) as s:
         item = s.item(stock=20)
+        looked_for = place in ("after_publish_results", "before_mark_published")
         s.worker.terminate()
         s.worker.start_with(place)
-        for user in range(1, 11):
-            assert s.buy(item, user).status == 202
+        keys = {user: str(uuid.uuid4()) for user in range(1, 11)}
+        for user, key in keys.items():
+            assert s.buy(item, user, key).status == 202
+            assert not looked_for or s.cancel(item, user, key).status == 202
         assert s.worker.await_end() == KILLED
         s.worker.start_with()
         item.await_settled()
+        n = 20 if looked_for else 10
+        wait_for("all outcomes", lambda: item.scalar("SELECT count(*) FROM outbox WHERE ITEM") == n)
         results = await_told(s, item)
-        assert len({r["result_id"] for r in results}) == 10
-        if place != "after_settle":
-            assert len(results) > 10, "nothing was told twice"
+        assert len({r["result_id"] for r in results}) == n
+        assert not twice or len(results) > n, "nothing was told twice"
+
+
+def test_what_is_settled_now_is_told_and_marked_in_one():
+    """Decision 0017: no order's outbox row is written a third time, and nobody looks for it."""
+    with System({**SOON, "results.interval": "60s"}) as s:
+        item = s.item(stock=20)
+        bought(s, item, *range(1, 21))
+        results = await_told(s, item, 10)
+        assert len(results) == 20
+        assert item.scalar("SELECT count(*) FROM outbox WHERE ITEM AND claimed_at IS NOT NULL") == 0
+        assert item.scalar("SELECT count(*) FROM outbox WHERE ITEM AND published_at IS DISTINCT FROM settled_at") == 0
+        # What is said is what the outbox says, to the moment or nearly.
+        rows = {str(i): ms for i, ms in s.sql(
+            "SELECT outbox_id, (extract(epoch FROM created_at) * 1000)::bigint FROM outbox WHERE (activity_id, sku_id) = (%s, %s)", *item.args)}
+        for r in results:
+            decided = datetime.datetime.fromisoformat(r["decided_at"].replace("Z", "+00:00")).timestamp() * 1000
+            assert abs(decided - rows[r["result_id"]]) < 1000
 
 
 def test_an_outage_of_the_topic_delays_nothing():

@@ -53,23 +53,20 @@ int mem_orders_unsettled(struct orders *o, const struct ctx *ctx, int64_t min_ag
 static struct result result_of(const struct mem_db *db, const struct mem_outbox *out)
 {
     const struct orders_unsettled *u = &out->row;
-    bool made = u->verdict.state == VERDICT_SUCCEEDED,
-         ended = u->verdict.state == VERDICT_CANCELLED;
     struct result r = {.id = u->outbox_id,
                        .message_id = out->message_id,
                        .request_id = u->request_id,
                        .reservation_id = u->reservation_id,
                        .item = u->item,
                        .user_id = u->user_id,
+                       .order_id = result_order(u->verdict, out->order_id, u->other_order_id),
                        .verdict = u->verdict,
                        .decided_at_ms = mem_clock_wall_ms(db->sched) -
                                         (db->sched->now_us - out->created_us) / 1000};
-    if (made || ended)
-        r.order_id = u->other_order_id ? u->other_order_id : out->order_id;
     str_copy(r.event, sizeof r.event,
-             made    ? STR("ORDER_CREATED")
-             : ended ? STR("ORDER_CANCELLED")
-                     : STR("RESERVATION_REJECTED"));
+             u->verdict.state == VERDICT_SUCCEEDED   ? STR("ORDER_CREATED")
+             : u->verdict.state == VERDICT_CANCELLED ? STR("ORDER_CANCELLED")
+                                                     : STR("RESERVATION_REJECTED"));
     return r;
 }
 

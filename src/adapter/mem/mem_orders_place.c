@@ -103,6 +103,7 @@ static void place_fresh(struct mem_db *db, struct mem_inventory *inv, struct ord
         status = "COMPLETED";
     mem_db_add_inbox(db, inv->item, row, status);
     row->outbox_id = mem_db_add_outbox(db, inv->item, row);
+    row->decided_at_ms = mem_clock_wall_ms(db->sched);
 }
 
 static int by_seq(const void *a, const void *b)

@@ -68,14 +68,6 @@ int pg_unsettled(struct orders *o, const struct ctx *ctx, int64_t min_age_ms,
     return rc ? rc : pg_outbox_rows(r, rows, max, n);
 }
 
-/* The order that stands for the request, as other systems are told. */
-static int64_t standing_order(const struct result *row, int64_t own, int64_t other)
-{
-    bool has_one =
-        row->verdict.state == VERDICT_SUCCEEDED || row->verdict.state == VERDICT_CANCELLED;
-    return !has_one ? 0 : other ? other : own;
-}
-
 int pg_unpublished(struct orders *o, const struct ctx *ctx, int64_t claim_ms, struct result *rows,
                    int *n)
 {
@@ -114,7 +106,7 @@ int pg_unpublished(struct orders *o, const struct ctx *ctx, int64_t claim_ms, st
             pg_metrics_unreadable("outbox", pg_str(r, i, 10), pg_str(r, i, 11));
             continue;
         }
-        row->order_id = standing_order(row, pg_i64(r, i, 8), pg_i64(r, i, 9));
+        row->order_id = result_order(row->verdict, pg_i64(r, i, 8), pg_i64(r, i, 9));
         ++*n;
     }
     return 0;

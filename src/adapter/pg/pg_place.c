@@ -15,7 +15,8 @@ enum {
     OTHER_RESERVATION,
     OTHER_REQUEST,
     OUTBOX,
-    STEPS
+    STEPS,
+    NOW
 };
 enum { STEP_COUNT = 4 };
 
@@ -30,6 +31,7 @@ static int read_row(const PGresult *r, int i, struct orders_row *row)
     row->other_reservation_id = pg_uuid(r, i, OTHER_RESERVATION);
     row->other_request_id = pg_uuid(r, i, OTHER_REQUEST);
     row->outbox_id = pg_i64(r, i, OUTBOX);
+    row->decided_at_ms = pg_i64(r, i, NOW);
     if (pg_verdict(r, i, STATE, &row->verdict) == 0)
         return 0;
     /* It has an outcome, and the one who knows it settles it: nothing more to do here. The others
@@ -61,6 +63,7 @@ static int read_all_created(const PGresult *r, struct orders_row *rows, int n,
     for (int i = 0; i < n; i++) {
         rows[i].outcome = all.outcome;
         rows[i].verdict = all.verdict;
+        rows[i].decided_at_ms = all.decided_at_ms;
         rows[i].give_back = false;
         rows[i].other_order_id = 0;
         rows[i].other_reservation_id = rows[i].other_request_id = all.other_request_id;
@@ -116,9 +119,12 @@ int pg_place(struct orders *o, const struct ctx *ctx, struct item item, struct o
     *timing = (struct orders_timing){0};
     int64_t begin = clock_mono_us();
     PG_RESULT r = NULL;
-    int rc = pg_conn_query(c, ctx, n > 0 ? PG_WRITES : PG_READS,
-                           "SELECT * FROM seckill_place($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
-                           &a, "iittbquuqQ", &r);
+    int rc = pg_conn_query(
+        c, ctx, n > 0 ? PG_WRITES : PG_READS,
+        "SELECT *, " PG_MS(
+            "statement_timestamp()") " FROM "
+                                     "seckill_place($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+        &a, "iittbquuqQq", &r);
     if (rc == 0)
         rc = read_rows(r, rows, n, timing);
     if (rc == 0 && n > 0)

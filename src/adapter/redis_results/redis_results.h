@@ -1,6 +1,7 @@
-/* The result topic on Redis: a stream per item, sec:{A:S}:results, field b (lua/results.lua). On a
- * connection of its own, so that no settle waits behind it. All rows of a call or none; unknown is
- * told as an error, and a repeat stands in the stream a second time. */
+/* The result topic on Redis: a stream per item, sec:{A:S}:results, field b: a JSON array of at most
+ * 16 results (lua/results.lua). On a connection of its own, so that no settle waits behind it. All
+ * rows of a call or none; unknown is told as an error, and a repeat stands in the stream a second
+ * time. */
 #pragma once
 
 #include "adapter/redis/redis.h"

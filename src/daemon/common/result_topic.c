@@ -21,7 +21,7 @@ int result_topic_init(struct result_topic *t, struct loop *l, const struct setti
                       size_t err_cap)
 {
     t->kind = s->queue.kind;
-    if (!s->results.enabled)
+    if (!settings_results(s))
         return 0;
     if (t->kind == SETTINGS_QUEUE_ROCKETMQ) {
         t->port = new_rocketmq(l, s, err, err_cap);

@@ -8,7 +8,7 @@
 
 /* Zero it first: then deinit and complaint are harmless before and after. */
 struct result_topic {
-    struct results *port; /* NULL: there is none, or results.enabled is false */
+    struct results *port; /* NULL: there is none, or results are not enabled */
     int kind;             /* enum settings_queue */
 };
 

@@ -52,6 +52,6 @@ int books_settle(struct ctl *c, const char *what, struct item item, struct stock
     struct ctx ctx = ctl_ctx();
     struct orders *orders = ctl_orders(c);
     if (outbox_id) /* if that fails the relay tells Redis once more, which changes nothing */
-        orders->ops->mark_settled(orders, &ctx, &outbox_id, 1, c->settings.results.enabled);
+        orders->ops->mark_settled(orders, &ctx, &outbox_id, 1, settings_results(&c->settings));
     return 0;
 }

@@ -51,7 +51,7 @@ static int say(const struct ctl *c, const struct check_args *a, struct str topic
     out_str(&o, "kind", stores ? STR("redis_stream") : STR("rocketmq"));
     if (!stores)
         out_str(&o, "topic", topic);
-    if (!stores && !published && c->settings.results.enabled)
+    if (!stores && !published && settings_results(&c->settings))
         out_str(&o, "results_topic", str_of(c->settings.rocketmq.results_topic));
     out_str(&o, "state", published ? STR("published") : STR("usable"));
     if (published)

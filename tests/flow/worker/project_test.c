@@ -125,22 +125,117 @@ static void test_one_row_alone_fails(void **state)
     end(&x);
 }
 
-/* A process that dies between publish and mark: told again, with the same id. */
+static int calls_of(struct jobs *j, int op)
+{
+    int n = 0;
+    for (int i = 0; i < j->threads; i++)
+        n += mem_orders_faults(mem_jobs_orders(j, i))->calls[op];
+    return n;
+}
+
+/* What was settled now is told now and marked once, for both: nobody looks for it. */
+static void test_at_once(void **state)
+{
+    struct world x;
+    (void)state;
+    world_init(&x, 1000);
+    x.cfg.results_batch = 512;
+    x.cfg.results_interval_us = 3600 * S;
+    world_start(&x);
+    world_run(&x, 1 * S); /* the one look of the hour */
+    double published = metric_value(x.w->metrics.results_published);
+    int looks = calls_of(x.upkeep, MEM_ORDERS_UNPUBLISHED);
+    for (int user = 1; user <= 300; user++)
+        world_reserve(&x, user % 3 ? ITEM : ITEM_2, user);
+    world_run(&x, 1 * S);
+    for (int user = 1; user <= 300; user++)
+        assert_int_equal(told(&x, user, VERDICT_SUCCEEDED), 1);
+    assert_int_equal(mem_db_outbox(x.db, true), 0);
+    assert_int_equal(calls_of(x.upkeep, MEM_ORDERS_UNPUBLISHED), looks);
+    assert_int_equal(calls_of(x.upkeep, MEM_ORDERS_MARK_PUBLISHED), 0);
+    assert_int_equal(metric_value(x.w->metrics.results_published) - published, 300);
+    end(&x);
+}
+
+/* The topic takes calls and does not answer: what finds no room goes by, and all is settled,
+ * acked and marked. Then it is told by project, some of it a second time. */
+static void test_bounded(void **state)
+{
+    enum { N = TELL_MAX + 2000 };
+    struct world x;
+    (void)state;
+    begin(&x, N);
+    mem_faults_add(mem_results_faults(x.results), MEM_RESULTS_PUBLISH, 0, MEM_FAULT_REPLY_LATE,
+                   20 * S);
+    x.w->cfg.store_us = 10 * S;
+    for (int user = 1; user <= N; user++)
+        world_reserve(&x, ITEM, user);
+    for (int ms = 0; ms < 5000; ms++) {
+        world_run(&x, 1 * MS);
+        assert_true(x.w->tell.n <= TELL_MAX && x.w->tell.under_way <= TELL_CALLS);
+    }
+    assert_int_equal(mem_db_active_orders(x.db, ITEM), N);
+    mem_faults_clear(mem_results_faults(x.results), -1);
+    world_run(&x, 60 * S);
+    for (int user = 1; user <= N; user += 97)
+        assert_true(told(&x, user, VERDICT_SUCCEEDED) >= 1);
+    end(&x);
+}
+
+/* A process that dies between publish and mark: told again, with the same id. at_once: what is told
+ * after its settle; else a cancel, which project tells. */
+static void die_before_the_mark(bool at_once)
+{
+    struct world x;
+    begin(&x, 10);
+    if (at_once)
+        mem_jobs_fault_all(x.jobs, MEM_ORDERS_MARK_SETTLED, 0, MEM_FAULT_REQUEST_LOST, 0);
+    else
+        mem_jobs_fault_all(x.upkeep, MEM_ORDERS_MARK_PUBLISHED, 0, MEM_FAULT_REQUEST_LOST, 0);
+    world_reserve(&x, ITEM, 1);
+    world_run(&x, 100 * MS);
+    if (!at_once)
+        world_command(&x, ITEM, 1, EVENT_CANCEL);
+    enum verdict_state what = at_once ? VERDICT_SUCCEEDED : VERDICT_CANCELLED;
+    for (int ms = 0; told(&x, 1, what) == 0; ms += 10) {
+        assert_true(ms < 2000);
+        world_run(&x, 10 * MS);
+    }
+    int first = mem_results_count(x.results) - 1;
+    world_die(&x);
+    world_start(&x);
+    world_run(&x, 6 * S);
+    assert_int_equal(told(&x, 1, what), 2);
+    assert_int_equal(mem_results_told(x.results, first)->id,
+                     mem_results_told(x.results, first + 1)->id);
+    end(&x);
+}
+
 static void test_a_death_tells_it_again(void **state)
+{
+    (void)state;
+    die_before_the_mark(true);
+    die_before_the_mark(false);
+}
+
+/* Before it was told: nobody had it in hand, and it is found. */
+static void test_a_death_loses_none(void **state)
 {
     struct world x;
     (void)state;
     begin(&x, 10);
-    mem_faults_add(mem_orders_faults(mem_jobs_orders(x.upkeep, 0)), MEM_ORDERS_MARK_PUBLISHED, 0,
-                   MEM_FAULT_REQUEST_LOST, 0);
+    mem_faults_add(mem_results_faults(x.results), MEM_RESULTS_PUBLISH, 0, MEM_FAULT_REQUEST_LOST,
+                   0);
     world_reserve(&x, ITEM, 1);
-    world_run(&x, 1 * S);
-    assert_int_equal(told(&x, 1, VERDICT_SUCCEEDED), 1);
+    world_run(&x, 60 * MS);
+    world_die(&x);
+    assert_int_equal(told(&x, 1, VERDICT_SUCCEEDED), 0);
+    world_start(&x);
+    world_run(&x, 6 * S);
     world_die(&x);
     world_start(&x);
     world_run(&x, 6 * S);
-    assert_int_equal(told(&x, 1, VERDICT_SUCCEEDED), 2);
-    assert_int_equal(mem_results_told(x.results, 0)->id, mem_results_told(x.results, 1)->id);
+    assert_int_equal(told(&x, 1, VERDICT_SUCCEEDED), 1);
     end(&x);
 }
 
@@ -173,15 +268,19 @@ static void one(int op, int k, enum mem_fault_kind kind)
     if (op < 0)
         mem_faults_add(mem_results_faults(x.results), MEM_RESULTS_PUBLISH, k, kind, 900 * MS);
     else
-        mem_jobs_fault_all(x.upkeep, op, k, kind, 900 * MS);
+        mem_jobs_fault_all(op == MEM_ORDERS_MARK_SETTLED ? x.jobs : x.upkeep, op, k, kind,
+                           900 * MS);
     for (int user = 1; user <= 4; user++)
         world_reserve(&x, user % 2 ? ITEM : ITEM_2, user);
     world_run(&x, 1 * S);
-    world_assert_clean(&x);
+    if (op != MEM_ORDERS_MARK_SETTLED)
+        world_assert_clean(&x);
     world_command(&x, ITEM, 1, EVENT_CANCEL);
     world_run(&x, 3 * S);
     mem_faults_clear(mem_results_faults(x.results), -1);
     mem_faults_clear(mem_orders_faults(mem_jobs_orders(x.upkeep, 0)), -1);
+    for (int i = 0; i < x.jobs->threads; i++)
+        mem_faults_clear(mem_orders_faults(mem_jobs_orders(x.jobs, i)), -1);
     world_run(&x, 12 * S);
     for (int user = 1; user <= 4; user++) {
         if (told(&x, user, VERDICT_SUCCEEDED) < 1)
@@ -193,8 +292,8 @@ static void one(int op, int k, enum mem_fault_kind kind)
 
 static void test_every_call_every_fault(void **state)
 {
-    static const int ops[] = {-1, MEM_ORDERS_UNPUBLISHED, MEM_ORDERS_MARK_PUBLISHED,
-                              MEM_ORDERS_UNPUBLISHED_BACKLOG};
+    static const int ops[] = {-1, MEM_ORDERS_MARK_SETTLED, MEM_ORDERS_UNPUBLISHED,
+                              MEM_ORDERS_MARK_PUBLISHED, MEM_ORDERS_UNPUBLISHED_BACKLOG};
     (void)state;
     for (size_t op = 0; op < sizeof ops / sizeof ops[0]; op++) {
         for (size_t kind = 0; kind < sizeof kinds / sizeof kinds[0]; kind++) {
@@ -285,10 +384,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_outcome_is_told),
+        cmocka_unit_test(test_at_once),
+        cmocka_unit_test(test_bounded),
         cmocka_unit_test(test_an_outage_delays_nothing_else),
         cmocka_unit_test(test_not_before_it_is_settled),
         cmocka_unit_test(test_one_row_alone_fails),
         cmocka_unit_test(test_a_death_tells_it_again),
+        cmocka_unit_test(test_a_death_loses_none),
         cmocka_unit_test(test_drain),
         cmocka_unit_test(test_every_call_every_fault),
         cmocka_unit_test(test_retention),
