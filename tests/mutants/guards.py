@@ -138,7 +138,7 @@ MUTANTS = [
            "src/app/intake.c", "    if (w->stopping) {\n        flow_goto(f, STOPPED);\n        return FLOW_NEXT;\n    }\n    in->asked = 0;", "    in->asked = 0;",
            "flow_worker_intake_test::test_a_drain_finishes_what_is_in_hand", "x->idle"),
     Mutant("drain_order", "unmarked_at_the_end", "settled rows are left unmarked at the end",
-           "src/app/worker.c", "    if (!w->canceled && !marks_idle(w)) {", "    if (false) {",
+           "src/app/worker.c", "    if (!w->canceled && (!tell_idle(w) || !marks_idle(w))) {", "    if (false) {",
            "flow_worker_intake_test::test_a_drain_finishes_what_is_in_hand", "mem_db_unsettled"),
     Mutant("drain_order", "stop_serving_at_once", "connections are refused while the balancers still send them",
            "src/daemon/common/lifecycle.c", "&c->timer, c->endpoints_us);", "&c->timer, 0);",
