@@ -48,24 +48,6 @@ def test_the_broker_is_killed_under_load_and_strict_sells_nothing_meanwhile(mq):
         assert s.sql("SELECT count(*) FROM dead_letters") == [(0,)]
 
 
-def test_a_broker_that_lost_what_it_had_confirmed(mq):
-    """failures.md 6; rules 28 and 30: found by recovery and sent again, with the same message id. The programs see their
-    topic vanish and come back without a restart."""
-    with System({**SHORT, "worker.recover_unknown_age": "30s"}, queue=mq) as s:
-        item = s.item(stock=20)
-        s.worker.terminate()
-        for user in range(1, 16):
-            assert s.buy(item, user).status == 202
-        wait_for("the broker's word", lambda: publish_result(s.api, "accepted") == 15)
-        ids = {m["id"] for m in s.consumed(15)}
-        mq.wipe()
-        s.make_topics()
-        s.worker.start()
-        settle_and_audit(item, 15)
-        assert {m["id"] for m in s.consumed(15)} == ids and len(ids) == 15
-        await_ready(s.api, s.worker)
-
-
 def test_the_reply_of_a_send_is_lost(mq, faults):
     """failures.md 4; rule 14: the broker has stored it and nobody hears so. The unit stays held, the next buyer is refused,
     and the first gets one order."""
