@@ -39,15 +39,21 @@ int command_run(struct orders *o, const struct ctx *ctx, struct item item, enum 
 void command_note(struct worker *w, const struct event *e, const struct orders_command *row)
 {
     struct metric *m = w->metrics.commands[e->command][row->outcome];
-    if (row->fresh && m)
+    /* Its id is another payment's, and so is its message: it is never fresh, and nothing but this
+     * says that money came for which there is no row. Told at each delivery. */
+    bool stray = e->command == EVENT_PAY && row->outcome == ORDERS_REFUSED;
+    if ((row->fresh || stray) && m)
         metric_add(m, 1);
-    log_at(row->fresh ? LOG_INFO : LOG_DEBUG, "command processed",
-           LOG_Z("command", event_command_name(e->command)), LOG_UUID("request_id", &e->request_id),
-           LOG_UUID("reservation_id", &e->reservation_id), LOG_UUID("message_id", &e->message_id),
-           LOG_I("order_id", e->order_id), LOG_I("activity_id", e->item.activity_id),
-           LOG_I("sku_id", e->item.sku_id), LOG_I("user_id", e->user_id),
-           LOG_S("payment_id", e->payment_id), LOG_Z("outcome", orders_command_name(row->outcome)),
-           LOG_Z("reason", row->reason), LOG_S("trace_id", event_trace_id(e->traceparent)));
+    log_at(stray        ? LOG_WARN
+           : row->fresh ? LOG_INFO
+                        : LOG_DEBUG,
+           "command processed", LOG_Z("command", event_command_name(e->command)),
+           LOG_UUID("request_id", &e->request_id), LOG_UUID("reservation_id", &e->reservation_id),
+           LOG_UUID("message_id", &e->message_id), LOG_I("order_id", e->order_id),
+           LOG_I("activity_id", e->item.activity_id), LOG_I("sku_id", e->item.sku_id),
+           LOG_I("user_id", e->user_id), LOG_S("payment_id", e->payment_id),
+           LOG_Z("outcome", orders_command_name(row->outcome)), LOG_Z("reason", row->reason),
+           LOG_S("trace_id", event_trace_id(e->traceparent)));
 }
 
 /* --- rule 27: the request stays SUCCEEDED, and says that the cancel was refused --- */

@@ -280,6 +280,24 @@ def test_what_is_refused():
         item.await_settled()
 
 
+def test_money_under_anothers_id_is_told():
+    """Both payments are one command, so the second is never a new one; but somebody has to hear of it."""
+    with System(record=True) as s:
+        item = s.item(stock=2)
+        (first, order), (second, other) = bought(s, item, 1), bought(s, item, 2)
+        assert s.pay(item, 1, first, order, "p").status == 202
+        wait_for("the first one", lambda: status(s, 1, order) == "PAID")
+        refused = 'seckill_order_commands_total{command="pay",result="refused"}'
+        assert s.worker.metric(refused) == 0
+        assert s.pay(item, 1, first, order, "p").status == 202  # the same again is nothing to tell
+        assert s.pay(item, 2, second, other, "p").status == 202
+        wait_for("the second one", lambda: s.worker.metric(refused) == 1)
+        assert status(s, 2, other) == "CREATED" and s.sql("SELECT count(*) FROM payments") == [(1,)]
+        told, = [line for line in s.worker.logged("command processed") if line["level"] == "warn"]
+        assert (told["payment_id"], told["user_id"], told["reason"]) == ("p", 2, "PAYMENT_ID_REUSED")
+        item.await_settled()
+
+
 def test_redis_away():
     """Rule 27: never 202 then."""
     with System({"api.command_timeout": "500ms", "redis.reply_timeout": "200ms"}, record=True) as s:
