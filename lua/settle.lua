@@ -54,22 +54,31 @@ end
 local result, done, touched = {}, {}, {}
 local returned, moved = 0, false
 
--- What is not simply a reservation's own order. The record's new status, and its other order's id or nil.
+-- Rule 5: the buyers entry is ours to change only while it names this reservation.
+local function names(row, id)
+  local entry = buyers[row.user]
+  return entry and entry:sub(1, #id) == id
+end
+
+-- What is not simply a reservation's own order. The record's new status.
 local function other_end(r, id, row)
   local was_held = r[3] ~= 'RELEASED'
   local ordered = was_held and row.state == OWN
-  if row.gives and was_held then returned = returned + 1 end
-  -- Rule 5: the buyers entry is ours to change only while it names this reservation.
-  local entry = buyers[row.user]
-  if entry and entry:sub(1, #id) == id and (not ordered or row.other) then
+  local gives = row.gives and was_held
+  if names(row, id) and (not ordered or row.other) then
     local keep = row.other and (ordered or row.reason == 'ONE_USER_ONE_ORDER')
-    if keep and row.place > 0 then
-      local o = record(KEYS[row.place])
-      keep = not (o[1] == row.other and o[3] == 'RELEASED')
+    if keep then
+      local o = row.place > 0 and record(KEYS[row.place]) or {}
+      local known = o[1] == row.other
+      keep = not (known and o[3] == 'RELEASED')
+      -- An entry is a unit. The order that Redis knows nothing of (it lost it, or never had it) took none here: it gets
+      -- this one's with the entry.
+      if keep and not (known and o[2] == meta[1]) then gives = false end
     end
     buyers[row.user] = keep and row.other .. ' ' .. row.order .. ' ' .. row.request
     touched[row.user], moved = true, true
   end
+  if gives then returned = returned + 1 end
   return ordered and 'ORDERED' or 'RELEASED'
 end
 
@@ -81,7 +90,15 @@ for i = 1, n do
     result[i] = '3'
   elseif r[1] ~= id or rank < 3 then
     result[i] = '1'
-    if rank >= 3 and not (r[1] or r[2] or r[3]) then done[#done + 1] = key:sub(member_at) end -- rule 2
+    if rank >= 3 and not (r[1] or r[2] or r[3]) then -- rule 2
+      done[#done + 1] = key:sub(member_at)
+      -- … but that it may have got an entry, and with it a unit, as above: that ends.
+      if row and row.state ~= OWN and meta[1] and stock and names(row, id)
+          and buyers[row.user]:match('%S+$') == key:match('[^:]+$') then
+        other_end({}, id, row)
+        result[i] = '0'
+      end
+    end
   elseif not meta[1] or not stock then
     result[i] = '2' -- lost, all but this record
   elseif rank < has or rank == has and not (row and row.reason == 'LOST_ORDER' and r[4] == OWN) then

@@ -99,18 +99,20 @@ def test_no_such_reservation_is_done(sale):
 
 
 def test_what_is_settled_or_gone_leaves_pending(sale):
-    """Rule 2: it removes the reservation from pending, also where there is nothing else to do."""
+    """Rule 2: it removes the reservation from pending, also where there is nothing else to do; and an entry that names one whose record
+    is gone with its unit, or its buyer could never buy again."""
     sale.open(5)
     gone, ended, other = bought(sale, 1), bought(sale, 2), bought(sale, 3)
     sale.r.delete(sale.record_key(gone))
     sale.succeed(ended)
     sale.r.zadd(sale.key("pending"), {ended.member: 5})
-    before = sale.stock(), sale.seq(), sale.buyers()
+    stock, seq = sale.stock(), sale.seq()
     rows = [dict(b=gone, **VOID), dict(b=ended, **SUCCEEDED), dict(b=Buyer(3, other.request), **VOID),
             dict(b=other, **PROCESSING)]
-    assert sale.settle(*rows).rest == IGNORED * 4
+    assert sale.settle(*rows).rest == SETTLED + IGNORED * 3
     assert sale.waiting() == [other.member]  # another reservation than the row's: it still waits
-    assert (sale.stock(), sale.seq(), sale.buyers()) == before
+    assert (sale.stock(), sale.seq(), sorted(sale.buyers())) == (stock + 1, seq + 1, ["2", "3"])
+    assert sale.settle(*rows).rest == IGNORED * 4 and sale.stock() == stock + 1
     assert not sale.r.exists(sale.record_key(gone))
 
 
@@ -213,6 +215,25 @@ def test_one_user_one_order_gives_buyers_the_existing_order(sale):
     assert sale.reserve(Buyer(1)).code == 0
 
 
+def test_one_user_one_order_whose_order_redis_lost(sale):
+    """Rules 4, 5: an order of a message whose reservation a rebuild did not find. Its buyer came again, and the unit of that stays with
+    the entry: nobody else is sold it. When the order ends, unit and entry do, once, and its buyer may buy again."""
+    sale.open(5)
+    second = bought(sale)
+    first = Buyer(1)
+    assert sale.settle(dict(b=second, other=first, **ONE)).rest == SETTLED
+    assert sale.buyers() == {"1": first.packed} and sale.stock() == 4
+    assert sale.record(second)["status"] == "RELEASED"
+    before = sale.everything()
+    assert sale.settle(dict(b=first, state="SUCCEEDED")).rest == IGNORED and sale.everything() == before
+    seq = sale.seq()
+    for rest in (SETTLED, IGNORED):
+        assert sale.cancel(first).rest == rest
+        assert sale.buyers() == {} and sale.stock() == 5
+    assert sale.seq() == seq + 1  # rule 7
+    assert sale.reserve(Buyer(1)).code == 0
+
+
 def test_one_user_one_order_whose_order_was_released_removes_the_entry(sale):
     sale.open(5)
     first, second = two_of_one_user(sale)
@@ -238,7 +259,8 @@ def test_one_user_one_order_leaves_a_third_holder_alone(sale):
 
 
 def test_the_same_keys_earlier_order_is_what_the_record_shows(sale):
-    """Rule 19: Redis forgot the request; its second reservation ends as the first order, its own unit goes back."""
+    """Rules 5, 19: Redis forgot the request; its second reservation ends as the first order. The unit that it took here is that order's
+    now, which took none here: free + held = total, also when that order is cancelled."""
     sale.open(5)
     second = bought(sale)
     first = Buyer(1, second.request)
@@ -247,12 +269,12 @@ def test_the_same_keys_earlier_order_is_what_the_record_shows(sale):
     record = sale.record(second)
     assert record["status"] == "ORDERED" and record["reservation_id"] == first.reservation
     assert record["order_id"] == first.order
-    assert sale.buyers() == {"1": first.packed} and sale.stock() == 5
+    assert sale.buyers() == {"1": first.packed} and sale.stock() == 4
     before = sale.everything()
     assert sale.settle(dict(b=second, state="SUCCEEDED", back=True, other=first)).rest == IGNORED  # once
     assert sale.everything() == before
     assert sale.cancel(first).rest == SETTLED
-    assert sale.buyers() == {} and sale.stock() == 6 and sale.record(first)["status"] == "RELEASED"
+    assert sale.buyers() == {} and sale.stock() == 5 and sale.record(first)["status"] == "RELEASED"
 
 
 def test_the_same_keys_earlier_order_that_is_cancelled(sale):

@@ -93,33 +93,39 @@ static bool overrules(struct verdict now, struct verdict old)
            now.reason == REASON_LOST_ORDER;
 }
 
-static bool released(const struct mem_item *it, int64_t user_id, const struct uuid *request_id,
-                     const struct uuid *reservation_id)
-{
-    const struct mem_record *rec = mem_store_record(it, user_id, request_id);
-    return rec && uuid_eq(&rec->r.reservation_id, reservation_id) &&
-           rec->r.status == RESERVATION_RELEASED;
-}
-
-/* Rule 5: only an entry that is this reservation's own is touched. True when buyers changed. */
-static bool settle_buyers(struct mem_item *it, const struct stock_settle_row *row, bool ordered)
+static bool names(const struct mem_item *it, const struct stock_settle_row *row)
 {
     const struct reservation *held = mem_store_buyer(it, row->user_id);
-    bool own = held && uuid_eq(&held->reservation_id, &row->reservation_id);
-    if (!own || (ordered && !row->other_order_id))
+    return held && uuid_eq(&held->reservation_id, &row->reservation_id);
+}
+
+/* Rule 5: only an entry that is this reservation's own is touched. True when buyers changed. An
+ * entry is a unit: an order that the store knows nothing of took none, and gets this one's with the
+ * entry (*gives). */
+static bool settle_buyers(struct mem_item *it, const struct stock_settle_row *row, bool ordered,
+                          bool *gives)
+{
+    if (!names(it, row) || (ordered && !row->other_order_id))
         return false;
     bool keep =
         row->other_order_id && (ordered || row->verdict.reason == REASON_ONE_USER_ONE_ORDER);
-    if (keep && !released(it, row->user_id, &row->other_request_id, &row->other_reservation_id))
+    const struct mem_record *rec =
+        keep ? mem_store_record(it, row->user_id, &row->other_request_id) : NULL;
+    bool known = rec && uuid_eq(&rec->r.reservation_id, &row->other_reservation_id);
+    if (keep && !(known && rec->r.status == RESERVATION_RELEASED)) {
+        *gives &= known && rec->r.epoch == it->version.epoch;
         mem_store_set_buyer(it, row->user_id, &row->other_reservation_id, row->other_order_id,
                             &row->other_request_id);
-    else
+    } else {
         mem_store_remove_buyer(it, row->user_id);
+    }
     return true;
 }
 
-/* Rule 2: it leaves pending where there is no such reservation. */
-static enum stock_settled settle_without(struct mem_item *it, const struct stock_settle_row *row)
+/* Rule 2: it leaves pending where there is no such reservation. An entry that it may have got all
+ * the same ends with it. */
+static enum stock_settled settle_without(struct mem_item *it, const struct stock_settle_row *row,
+                                         bool *changed)
 {
     list_for_each (l, &it->records) {
         struct mem_record *rec = container_of(l, struct mem_record, link);
@@ -129,7 +135,13 @@ static enum stock_settled settle_without(struct mem_item *it, const struct stock
             return STOCK_UNREADABLE;
         rec->pending = false;
     }
-    return STOCK_IGNORED;
+    if (row->verdict.state == VERDICT_SUCCEEDED || !it->meta || !names(it, row) ||
+        !uuid_eq(&mem_store_buyer(it, row->user_id)->request_id, &row->request_id))
+        return STOCK_IGNORED;
+    bool gives = row->give_back;
+    *changed |= settle_buyers(it, row, false, &gives);
+    it->free += gives;
+    return STOCK_SETTLED;
 }
 
 static enum stock_settled settle_row(struct mem_item *it, const struct stock_settle_row *row,
@@ -141,7 +153,7 @@ static enum stock_settled settle_row(struct mem_item *it, const struct stock_set
     if (!verdict_terminal(row->verdict.state))
         return STOCK_IGNORED;
     if (!rec)
-        return settle_without(it, row);
+        return settle_without(it, row, changed);
     if (!uuid_eq(&rec->r.reservation_id, &row->reservation_id))
         return STOCK_IGNORED;
     if (!it->meta)
@@ -156,8 +168,9 @@ static enum stock_settled settle_row(struct mem_item *it, const struct stock_set
         rec->r.status = RESERVATION_RELEASED;
     bool was_held = rec->r.status != RESERVATION_RELEASED;
     bool ordered = was_held && row->verdict.state == VERDICT_SUCCEEDED;
-    *changed |= settle_buyers(it, row, ordered);
-    if (was_held && row->give_back) {
+    bool gives = was_held && row->give_back;
+    *changed |= settle_buyers(it, row, ordered, &gives);
+    if (gives) {
         it->free++;
         *changed = true;
     }
