@@ -8,6 +8,7 @@ struct lookup {
     int64_t user_id, order_id, deadline_us;
     struct timer timer; /* the end of the budget, in PG and ITEM */
     struct stock_lookup call;
+    bool gone_back; /* the store's answer is older than one before */
     struct reads_waiter read;
     struct item_waiter view;
     int64_t record_us; /* when Redis answered for the record: an older view of its item proves
@@ -52,6 +53,8 @@ static bool worth_postgresql(const struct lookup *l)
     const struct lookup_seen *s = &l->seen;
     if (s->redis_rc != 0)
         return true;
+    if (s->left_behind || l->gone_back)
+        return true;
     int64_t age_ms = l->call.now_ms - s->redis.created_at_ms;
     return !verdict_terminal(s->redis.verdict.state) && age_ms > l->pool->fallback_after_us / 1000;
 }
@@ -61,6 +64,9 @@ static void on_redis(struct op *op, int rc)
     struct lookup *l = container_of(op, struct lookup, call.op);
     l->seen.redis_rc = rc;
     l->record_us = l->pool->sched->now_us;
+    l->gone_back = rc >= 0 && past_behind(&l->pool->past, l->answer.item, l->call.version,
+                                          l->pool->sched->now_us);
+    l->seen.left_behind = rc == 0 && l->call.found.epoch < l->call.version.epoch;
     if (rc == 0)
         l->seen.redis = l->call.found;
     if (l->watched && worth_postgresql(l))
@@ -276,6 +282,7 @@ static int begin(struct lookup_pool *p, enum lookup_kind kind, int64_t received_
     l->seen.redis_rc = l->seen.pg_rc = l->seen.epoch_rc = 0;
     l->seen.asked_pg = l->seen.asked_epoch = l->seen.asked_item = false;
     l->seen.accepted_epoch = 0;
+    l->seen.left_behind = false;
     l->record_us = 0;
     l->answer = (struct lookup_answer){.kind = kind};
     *out = l;
@@ -348,6 +355,7 @@ int lookup_pool_init(struct lookup_pool *p, int n)
     p->items = (struct item_views){.stock = p->stock, .sched = p->sched, .call_us = p->redis_us};
     if (flow_pool_init(&p->flows, n, sizeof(struct lookup)) < 0)
         return ERR_OVERLOAD;
+    past_init(&p->past);
     for (int i = 0; i < LOOKUP_SOURCES; i++)
         p->count.source[i] =
             metric_counter("seckill_query_lookups_total",

@@ -25,6 +25,10 @@
  *                                       with a token, else ITEM
  *   failed               PostgreSQL's   open: that; absent: 503     503
  *
+ * A final record is believed, but not of a store that has gone back, nor one that a rebuild did not
+ * find: PostgreSQL is asked, and the higher rank wins. Of the latter EPOCH also says, without a
+ * token, whether it is lost.
+ *
  * Invariant: the record's key holds the user, and an order is compared with the user, so that
  * nobody hears of what is somebody else's: it is absent to them. NOT_FOUND is said only after every
  * store that may know was asked and answered. Within one answer the higher rank wins.
@@ -35,6 +39,7 @@
 #pragma once
 
 #include "app/item_views.h"
+#include "app/past.h"
 #include "app/reads.h"
 #include "app/reporter.h"
 #include "base/flow.h"
@@ -98,6 +103,7 @@ struct lookup_pool {
     /* internal */
     struct reads reads;
     struct item_views items;
+    struct past past; /* what the store said of items' versions */
     struct flow_pool flows;
     struct {
         struct metric *overloaded, *late, *timeouts, *source[LOOKUP_SOURCES];
@@ -135,6 +141,7 @@ void lookup_gone(struct lookup *l);
 struct lookup_seen {
     int redis_rc; /* 0 found, 1 absent, or an error */
     struct reservation redis;
+    bool left_behind; /* its record is of an older epoch than the item */
     bool asked_pg, asked_epoch, asked_item;
     int pg_rc; /* 0 found, 1 absent, or an error */
     struct reads_result pg;

@@ -105,6 +105,13 @@ enum lookup_state lookup_decide_request(const struct lookup_seen *seen, struct l
             tell_pg(&seen->pg, v, out);
         return LOOKUP_ANSWER;
     }
+    if (in_redis && seen->left_behind && seen->pg_rc == 1 &&
+        !verdict_terminal(seen->redis.verdict.state)) {
+        if (!seen->asked_epoch)
+            return LOOKUP_EPOCH;
+        if (seen->epoch_rc == 0 && seen->redis.epoch < seen->inventory.lost_epoch)
+            out->verdict = verdict_of_reason(REASON_LOST_RESERVATION);
+    }
     if (in_redis)
         return LOOKUP_ANSWER;
     if (seen->pg_rc < 0)

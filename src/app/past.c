@@ -11,7 +11,9 @@ void past_init(struct past *p)
     memset(p->items, 0, sizeof(p->items));
     p->behind =
         metric_counter("seckill_store_behind_total",
-                       "reserves refused because the store lacks what it said before", NULL);
+                       "reserves refused, and look-ups asked again of PostgreSQL, because the "
+                       "store lacks what it said before",
+                       NULL);
     p->untracked =
         metric_counter("seckill_past_untracked_total",
                        "answers of items of which there was no room to know the past", NULL);
@@ -113,6 +115,18 @@ void past_answered(struct past *p, const struct stock_reserve *r, int rc, int64_
             it->missing_until_us = 0;
     }
     note_version(it, r->version);
+}
+
+bool past_behind(struct past *p, struct item item, struct item_version v, int64_t now_us)
+{
+    struct past_item *it = track(p, item, now_us);
+    if (!it)
+        return false;
+    it->heard_us = now_us;
+    bool behind = item_version_cmp(v, it->past.seen) < 0;
+    metric_add(p->behind, behind);
+    note_version(it, v);
+    return behind;
 }
 
 void past_heard(struct past *p, struct item item, struct item_version v)

@@ -43,6 +43,8 @@ void past_init(struct past *p);
 struct stock_past past_of(struct past *p, struct item item, int64_t now_us);
 /* The reserve was answered (rc >= 0). */
 void past_answered(struct past *p, const struct stock_reserve *r, int rc, int64_t now_us);
+/* Any other answer of the store: whether it is below what it said before. */
+bool past_behind(struct past *p, struct item item, struct item_version v, int64_t now_us);
 /* By PUBLISH. */
 void past_heard(struct past *p, struct item item, struct item_version v);
 /* Its buyer was told that it is held: from here on the store must know it. */

@@ -160,8 +160,9 @@ struct stock_lookup {
     struct item item;
     int64_t user_id;
     struct uuid request_id;
-    struct reservation found; /* out */
-    int64_t now_ms;           /* out: the store's clock */
+    struct reservation found;    /* out */
+    int64_t now_ms;              /* out: the store's clock */
+    struct item_version version; /* out: the item's; 0 0: it has lost its state */
     struct op_space space;
 };
 

@@ -162,6 +162,7 @@ static int apply_lookup(struct mem_call *c, void *request)
     struct mem_item *it = mem_store_item(c->port, r->item);
     struct mem_record *rec = it ? mem_store_record(it, r->user_id, &r->request_id) : NULL;
     r->now_ms = mem_store_now_ms(c->port);
+    r->version = it && it->meta ? it->version : (struct item_version){0};
     if (!rec)
         return 1;
     r->found = rec->r;

@@ -22,6 +22,7 @@ static void on_lookup(struct redis_call *call, int rc, const struct redis_reply 
     if (rc == 0) {
         struct str head, record = str_split(a.rest, '\n', &head);
         l->now_ms = a.time_us / 1000;
+        l->version = a.version;
         l->found = (struct reservation){.user_id = l->user_id, .request_id = l->request_id};
         rc = record.len ? line_record(record, &l->found) : 1;
     }

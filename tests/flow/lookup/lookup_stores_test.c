@@ -378,6 +378,48 @@ static void test_an_earlier_use_of_the_key(void **state)
     }
 }
 
+/* Rule 36: a record that a rebuild did not find is no last word, nor is what a store says that has
+ * gone back: PostgreSQL knows of a later end. */
+static void test_a_final_record_of_before(void **state)
+{
+    (void)state;
+    for (int rebuilt = 0; rebuilt < 2; rebuilt++) {
+        struct fixture f;
+        fixture_init(&f, SETUP);
+        fixture_reserve(&f, 5, 1);
+        fixture_place(&f, 5, 1);
+        fixture_settle(&f, 5, 1, (struct verdict){VERDICT_SUCCEEDED, REASON_NONE});
+        fixture_reserve(&f, 6, 2);
+        fixture_ask(&f, 6, 2); /* the store is at seq 2 */
+        assert_int_equal(mem_db_cancel(f.db, fixture_order_id(5, 1), REASON_CANCELLED), 0);
+        fixture_ask(&f, 5, 1);
+        assert_string_equal(f.trace, "ANSWER@1.0 200 SUCCEEDED redis");
+        mem_stock_set_version(f.stock, f.item,
+                              (struct item_version){rebuilt ? 2 : 1, rebuilt ? 9 : 1});
+        fixture_ask(&f, 5, 1);
+        assert_string_equal(f.trace, "PG@1.0 ANSWER@3.0 200 CANCELLED postgresql");
+        fixture_deinit(&f);
+    }
+}
+
+/* Rules 36, 37: unsettled, of an older epoch, and nobody's: lost, as with a token. */
+static void test_a_record_that_nobody_holds(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_init(&f, SETUP);
+    fixture_reserve(&f, 5, 1);
+    mem_stock_set_version(f.stock, f.item, (struct item_version){2, 1});
+    mem_db_rebuilt(f.db, f.item, 2, MAX_HOLD_MS * MS);
+    fixture_ask(&f, 5, 1);
+    assert_string_equal(f.trace, "PG@1.0 EPOCH@3.0 ANSWER@5.0 200 QUEUED redis");
+    fixture_run_ms(&f, MAX_HOLD_MS);
+    fixture_ask(&f, 5, 1);
+    assert_string_equal(f.trace, "PG@1.0 EPOCH@3.0 ANSWER@5.0 200 FAILED redis");
+    assert_int_equal(f.last.verdict.reason, REASON_LOST_RESERVATION);
+    fixture_deinit(&f);
+}
+
 /* Within one answer the higher rank wins, whoever says it (I7). */
 static void test_rank_never_falls(void **state)
 {
@@ -420,6 +462,8 @@ int main(void)
         cmocka_unit_test(test_the_other_order),
         cmocka_unit_test(test_decide_without_inbox),
         cmocka_unit_test(test_an_earlier_use_of_the_key),
+        cmocka_unit_test(test_a_final_record_of_before),
+        cmocka_unit_test(test_a_record_that_nobody_holds),
         cmocka_unit_test(test_rank_never_falls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
