@@ -1,11 +1,8 @@
-/* The history into the model, line by line: a file of millions of lines is never in memory. */
+/* The history into the model, line by line. */
 #include "base/err.h"
 #include "daemon/ctl/audit.h"
 #include "daemon/ctl/history.h"
 #include "daemon/ctl/lines.h"
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 static bool forbids(struct str code)
 {
@@ -101,36 +98,32 @@ static void count(struct audit *a, const struct history_event *e)
 int audit_read_history(struct audit *a, const char *path)
 {
     struct lines l;
-    struct str line;
-    int rc = 0, more;
-    if (lines_open(&l, path) < 0) {
-        ctl_complain("audit: %s: %s", path, strerror(errno));
-        return CTL_UNKNOWN;
-    }
-    while (rc == 0 && (more = lines_next(&l, &line)) != 0) {
-        struct history_event e;
-        const char *why = more == ERR_INVALID ? "the line is too long" : strerror(errno);
-        if (more < 0 || history_parse(line, &e, &why) < 0) {
-            if (more > 0 && !l.whole) /* its writer died in it */
-                break;
-            ctl_complain("audit: %s:%lld: %s", path, (long long)l.number, why);
-            rc = CTL_UNKNOWN;
-            break;
+    struct history_event e;
+    const char *why;
+    int rc = CTL_OK;
+    lines_open(&l, path);
+    while (rc == CTL_OK && lines_next(&l)) {
+        if (history_parse(l.text, &e, &why) < 0) {
+            lines_refuse(&l, why);
+            continue;
         }
         count(a, &e);
         if (!item_eq(e.item, a->item)) {
             a->counts.other_items++;
-        } else {
-            struct audit_request *r = audit_request(&a->model, e.user, &e.key);
-            if (r)
-                take(a, r, &e);
-            else
-                rc = CTL_UNKNOWN;
+            continue;
         }
+        struct audit_request *r = audit_request(&a->model, e.user, &e.key);
+        if (r)
+            take(a, r, &e);
+        else
+            rc = CTL_UNKNOWN;
+    }
+    if (lines_close(&l) < 0) {
+        ctl_complain("audit: %s", l.why);
+        rc = CTL_UNKNOWN;
     }
     if (a->model.full)
         ctl_complain("audit: no memory for so many requests");
-    lines_close(&l);
     a->has_history = true;
     return rc;
 }

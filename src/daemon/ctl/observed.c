@@ -4,7 +4,6 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "daemon/ctl/lines.h"
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -246,31 +245,23 @@ static int take(struct observed *o, const struct line *l)
 
 int observed_read(struct observed *o, const char *path, char *err, size_t err_cap)
 {
-    struct lines lines;
-    struct str line;
-    int rc = 0, more;
-    if (lines_open(&lines, path) < 0) {
-        snprintf(err, err_cap, "%s: %s", path, strerror(errno));
-        return ERR_UNAVAIL;
-    }
-    while (rc == 0 && (more = lines_next(&lines, &line)) != 0) {
-        struct line l;
-        if (more > 0 && read_line(line, &l))
-            rc = take(o, &l);
-        else if (more > 0 && !lines.whole)
-            break;
+    struct lines l;
+    struct line line;
+    int rc = 0;
+    lines_open(&l, path);
+    while (rc == 0 && lines_next(&l)) {
+        int taken = read_line(l.text, &line) ? take(o, &line) : ERR_INVALID;
+        if (taken == ERR_INVALID)
+            lines_refuse(&l, "not understood (docs/audit.md)");
         else
-            rc = more > 0 ? ERR_INVALID : more;
+            rc = taken;
     }
-    if (rc == ERR_UNAVAIL)
-        snprintf(err, err_cap, "%s: %s", path, strerror(errno));
-    else if (rc == ERR_OVERLOAD)
+    if (rc < 0)
         snprintf(err, err_cap, "%s: too much to be kept", path);
-    else if (rc < 0)
-        snprintf(err, err_cap, "%s:%lld: not understood (docs/audit.md)", path,
-                 (long long)lines.number);
-    lines_close(&lines);
-    return rc;
+    int closed = lines_close(&l);
+    if (closed < 0)
+        snprintf(err, err_cap, "%s", l.why);
+    return rc < 0 ? rc : closed;
 }
 
 /* --- asking --- */
