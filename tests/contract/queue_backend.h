@@ -3,6 +3,7 @@
  * linked. */
 #pragma once
 
+#include "backend_time.h"
 #include "port/queue.h"
 #include <stdbool.h>
 
@@ -32,7 +33,6 @@ extern const struct backend_traits backend_traits;
 
 void backend_start(void);
 void backend_stop(void);
-int64_t backend_now_us(void);
 /* An item nobody used yet, whose stream is there. Without per_item: since backend_start the queue
  * is empty, nobody else uses it. */
 struct item backend_item(void);
@@ -42,7 +42,3 @@ void backend_kill(struct queue *q);
 /* As the reserve script does it: past every port, done when it returns. Any body. queue_id: 32
  * bytes or NULL. */
 void backend_append(struct item item, struct str body, char *queue_id);
-/* Runs until *flag or for at most `us`. Whether it was set. */
-bool backend_run(const bool *flag, int64_t us);
-/* A flag was set: backend_run may return. */
-void backend_wake(void);

@@ -1,6 +1,7 @@
 #include "queue_backend.h"
 
 #include "adapter/mem/mem_queue.h"
+#include "backend_sched.h"
 
 const int64_t backend_lease_us = 10000000;
 const bool backend_virtual = true;
@@ -21,16 +22,17 @@ const struct backend_traits backend_traits = {
     .latency_us = 20000,
 };
 
-static struct sched sched;
 static struct mem_broker *broker;
 static int64_t next_sku;
 static int alive; /* consumers */
 
 void backend_start(void)
 {
-    sched_init(&sched, MEM_CLOCK_START_US);
-    broker = mem_broker_new(&(struct mem_broker_config){
-        .sched = &sched, .lease_us = backend_lease_us, .shared = ONE, .dead_after = DEAD_AFTER});
+    sched_init(&backend_sched, MEM_CLOCK_START_US);
+    broker = mem_broker_new(&(struct mem_broker_config){.sched = &backend_sched,
+                                                        .lease_us = backend_lease_us,
+                                                        .shared = ONE,
+                                                        .dead_after = DEAD_AFTER});
 }
 
 void backend_stop(void)
@@ -41,12 +43,7 @@ void backend_stop(void)
         return;
     }
     mem_broker_free(broker);
-    sched_deinit(&sched);
-}
-
-int64_t backend_now_us(void)
-{
-    return sched.now_us;
+    sched_deinit(&backend_sched);
 }
 
 struct item backend_item(void)
@@ -70,10 +67,3 @@ void backend_append(struct item item, struct str body, char *queue_id)
 {
     mem_broker_append(broker, item, body, queue_id);
 }
-
-bool backend_run(const bool *flag, int64_t us)
-{
-    return mem_clock_run_while(&sched, flag, sched.now_us + us);
-}
-
-void backend_wake(void) {}

@@ -22,16 +22,8 @@ const struct backend_traits backend_traits = {
 };
 
 struct private_redis backend_redis;
-static struct loop *loop;
-static struct timer limit;
 static int64_t next_sku;
 static int alive; /* consumers */
-
-static void on_limit(struct timer *t)
-{
-    (void)t;
-    loop_stop(loop);
-}
 
 void backend_start(void)
 {
@@ -40,8 +32,7 @@ void backend_start(void)
     if (!backend_redis.pid) {
         private_topology_start(&backend_redis, REDIS_TOPOLOGY, more);
     }
-    loop = loop_new();
-    limit.on_fire = on_limit;
+    backend_loop_open();
 }
 
 void backend_stop(void)
@@ -51,20 +42,7 @@ void backend_stop(void)
         alive = 0;
         return;
     }
-    /* Connections that were freed have their last deferred work in the loop's next turn. */
-    const bool never = false;
-    backend_run(&never, 1000);
-    loop_free(loop);
-}
-
-struct loop *backend_loop(void)
-{
-    return loop;
-}
-
-int64_t backend_now_us(void)
-{
-    return loop_now_us(loop);
+    backend_loop_close();
 }
 
 const char *backend_key(struct item item, char *key)
@@ -98,7 +76,7 @@ struct queue *backend_consumer(const char *name, int max_in_hand)
                                     .lease_us = backend_lease_us,
                                     .trim_interval_us = 50000,
                                     .max_in_hand = max_in_hand};
-    struct queue *q = redis_stream_new(loop, &c, err, sizeof err);
+    struct queue *q = redis_stream_new(backend_loop(), &c, err, sizeof err);
     if (!q)
         panic("redis_stream_new: %s", err);
     alive++;
@@ -121,18 +99,4 @@ void backend_append(struct item item, struct str body, char *queue_id)
     if (queue_id)
         str_copy(queue_id, 32, (struct str){r->str, r->len});
     freeReplyObject(r);
-}
-
-bool backend_run(const bool *flag, int64_t us)
-{
-    sched_set_in(loop_sched(loop), &limit, us);
-    while (!*flag && limit.slot)
-        loop_run(loop);
-    sched_clear(loop_sched(loop), &limit);
-    return *flag;
-}
-
-void backend_wake(void)
-{
-    loop_stop(loop);
 }

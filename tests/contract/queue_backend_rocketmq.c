@@ -46,18 +46,10 @@ const struct backend_traits backend_traits = {
 struct private_rocketmq backend_rocketmq;
 char backend_topic[64], backend_group[64], backend_dead_group[64];
 
-static struct loop *loop;
-static struct timer limit;
 static struct raw_publisher *publisher;
 static int64_t next_sku;
 static int alive; /* consumers */
 static int tests;
-
-static void on_limit(struct timer *t)
-{
-    (void)t;
-    loop_stop(loop);
-}
 
 static void stop_rocketmq(void)
 {
@@ -88,8 +80,7 @@ void backend_start(void)
         atexit(stop_rocketmq);
     }
     make_names();
-    loop = loop_new();
-    limit.on_fire = on_limit;
+    backend_loop_open();
     publisher = raw_publisher_new(backend_rocketmq.endpoints, backend_topic);
 }
 
@@ -100,20 +91,8 @@ void backend_stop(void)
         alive = 0;
         return;
     }
-    const bool never = false;
-    backend_run(&never, 1000);
-    loop_free(loop);
+    backend_loop_close();
     raw_publisher_free(publisher);
-}
-
-struct loop *backend_loop(void)
-{
-    return loop;
-}
-
-int64_t backend_now_us(void)
-{
-    return loop_now_us(loop);
 }
 
 struct item backend_item(void)
@@ -133,7 +112,7 @@ struct queue *backend_consumer(const char *name, int max_in_hand)
                                 .max_in_hand = max_in_hand,
                                 .lease_us = backend_lease_us,
                                 .poll_us = 500000};
-    struct queue *q = rocketmq_queue_new(loop, &c, err, sizeof err);
+    struct queue *q = rocketmq_queue_new(backend_loop(), &c, err, sizeof err);
     if (!q)
         panic("rocketmq_queue_new: %s", err);
     (void)name;
@@ -161,18 +140,4 @@ void backend_append(struct item item, struct str body, char *queue_id)
     raw_publisher_send(publisher, body);
     if (queue_id)
         queue_id[0] = '\0';
-}
-
-bool backend_run(const bool *flag, int64_t us)
-{
-    sched_set_in(loop_sched(loop), &limit, us);
-    while (!*flag && limit.slot)
-        loop_run(loop);
-    sched_clear(loop_sched(loop), &limit);
-    return *flag;
-}
-
-void backend_wake(void)
-{
-    loop_stop(loop);
 }

@@ -2,15 +2,13 @@
  * or _rocketmq.c. */
 #pragma once
 
+#include "backend_time.h"
 #include "port/results.h"
 #include <stdbool.h>
 
 void backend_start(void);
 void backend_stop(void);
 struct results *backend_results(void);
-int64_t backend_now_us(void);
-bool backend_run(const bool *flag, int64_t us);
-void backend_wake(void);
 struct item backend_item(void); /* one nobody used yet */
 /* Waits until n bodies of the item, of this test, can be read: in any order, zero-terminated,
  * borrowed until the next call. Fewer after some seconds: what there is. */

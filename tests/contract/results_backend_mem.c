@@ -1,38 +1,26 @@
 #include "adapter/mem/mem_results.h"
+#include "backend_sched.h"
 #include "results_backend.h"
 
-static struct sched sched;
 static struct results *results;
 static int64_t next_sku;
 
 void backend_start(void)
 {
-    sched_init(&sched, MEM_CLOCK_START_US);
-    results = mem_results_new(&sched);
+    sched_init(&backend_sched, MEM_CLOCK_START_US);
+    results = mem_results_new(&backend_sched);
 }
 
 void backend_stop(void)
 {
     mem_results_free(results);
-    sched_deinit(&sched);
+    sched_deinit(&backend_sched);
 }
 
 struct results *backend_results(void)
 {
     return results;
 }
-
-int64_t backend_now_us(void)
-{
-    return sched.now_us;
-}
-
-bool backend_run(const bool *flag, int64_t us)
-{
-    return mem_clock_run_while(&sched, flag, sched.now_us + us);
-}
-
-void backend_wake(void) {}
 
 struct item backend_item(void)
 {

@@ -1,15 +1,14 @@
 #include "results_backend_redis.h"
 
 #include "adapter/redis_results/redis_results.h"
+#include "backend_loop.h"
 #include "base/panic.h"
 #include "results_backend.h"
 #include <stdlib.h>
 #include <string.h>
 
 struct private_redis backend_redis;
-static struct loop *loop;
 static struct results *results;
-static struct timer limit;
 static int64_t next_sku;
 static redisReply *last;
 
@@ -18,12 +17,6 @@ static const char *const more[] = {"--appendonly", "no", NULL};
 static void stop_redis(void)
 {
     private_redis_stop(&backend_redis);
-}
-
-static void on_limit(struct timer *t)
-{
-    (void)t;
-    loop_stop(loop);
 }
 
 void backend_start(void)
@@ -42,19 +35,16 @@ void backend_start(void)
                                                .max_pending = 1024},
                                      .max_len = BACKEND_STREAM_MAX,
                                      .keep_us = BACKEND_KEEP_MS * 1000};
-    loop = loop_new();
-    limit.on_fire = on_limit;
-    results = redis_results_new(loop, &c, err, sizeof err);
+    backend_loop_open();
+    results = redis_results_new(backend_loop(), &c, err, sizeof err);
     if (!results)
         panic("redis_results_new: %s", err);
 }
 
 void backend_stop(void)
 {
-    const bool never = false;
     redis_results_free(results);
-    backend_run(&never, 1000);
-    loop_free(loop);
+    backend_loop_close();
     if (last)
         freeReplyObject(last);
     last = NULL;
@@ -63,25 +53,6 @@ void backend_stop(void)
 struct results *backend_results(void)
 {
     return results;
-}
-
-int64_t backend_now_us(void)
-{
-    return loop_now_us(loop);
-}
-
-bool backend_run(const bool *flag, int64_t us)
-{
-    sched_set_in(loop_sched(loop), &limit, us);
-    while (!*flag && limit.slot)
-        loop_run(loop);
-    sched_clear(loop_sched(loop), &limit);
-    return *flag;
-}
-
-void backend_wake(void)
-{
-    loop_stop(loop);
 }
 
 struct item backend_item(void)

@@ -1,6 +1,7 @@
 /* One broker for the suite; a topic and a group for each test. What arrived is read by our own
  * consumer. */
 #include "adapter/rocketmq/rocketmq.h"
+#include "backend_loop.h"
 #include "base/clock.h"
 #include "base/panic.h"
 #include "results_backend.h"
@@ -11,8 +12,6 @@
 #define READ_US 15000000
 
 static struct private_rocketmq mq;
-static struct loop *loop;
-static struct timer limit;
 static struct results *results;
 static struct queue *reader;
 static int64_t next_sku;
@@ -24,12 +23,6 @@ static bool received;
 static void stop_rocketmq(void)
 {
     private_rocketmq_stop(&mq);
-}
-
-static void on_limit(struct timer *t)
-{
-    (void)t;
-    loop_stop(loop);
 }
 
 void backend_start(void)
@@ -47,8 +40,7 @@ void backend_start(void)
     snprintf(spec, sizeof spec, "%%DLQ%%%s:NORMAL:1", group);
     private_rocketmq_make_topic(&mq, spec);
     private_rocketmq_make_group(&mq, group);
-    loop = loop_new();
-    limit.on_fire = on_limit;
+    backend_loop_open();
     n_texts = 0;
     struct rocketmq_config c = {.endpoints = mq.endpoints,
                                 .namesrv = mq.namesrv,
@@ -59,8 +51,8 @@ void backend_start(void)
                                 .max_in_hand = 64,
                                 .lease_us = 10000000,
                                 .poll_us = 500000};
-    results = rocketmq_results_new(loop, &c, err, sizeof err);
-    reader = rocketmq_queue_new(loop, &c, err, sizeof err);
+    results = rocketmq_results_new(backend_loop(), &c, err, sizeof err);
+    reader = rocketmq_queue_new(backend_loop(), &c, err, sizeof err);
     if (!results || !reader)
         panic("rocketmq: %s", err);
     const bool never = false;
@@ -74,35 +66,14 @@ void backend_start(void)
 
 void backend_stop(void)
 {
-    const bool never = false;
     rocketmq_results_free(results);
     rocketmq_queue_free(reader);
-    backend_run(&never, 1000);
-    loop_free(loop);
+    backend_loop_close();
 }
 
 struct results *backend_results(void)
 {
     return results;
-}
-
-int64_t backend_now_us(void)
-{
-    return loop_now_us(loop);
-}
-
-bool backend_run(const bool *flag, int64_t us)
-{
-    sched_set_in(loop_sched(loop), &limit, us);
-    while (!*flag && limit.slot)
-        loop_run(loop);
-    sched_clear(loop_sched(loop), &limit);
-    return *flag;
-}
-
-void backend_wake(void)
-{
-    loop_stop(loop);
 }
 
 struct item backend_item(void)
@@ -115,7 +86,7 @@ static void on_received(struct op *op, int rc)
     (void)op;
     (void)rc;
     received = true;
-    loop_stop(loop);
+    backend_wake();
 }
 
 static void on_acked(struct op *op, int rc)
@@ -126,7 +97,7 @@ static void on_acked(struct op *op, int rc)
 static void take(struct queue_message *m)
 {
     struct queue_batch ack = {
-        .op = {on_acked, loop_now_us(loop) + 3000000}, .item = m->item, .messages = &m, .n = 1};
+        .op = {on_acked, backend_now_us() + 3000000}, .item = m->item, .messages = &m, .n = 1};
     size_t n = m->body.len < RESULT_MAX_BYTES ? m->body.len : RESULT_MAX_BYTES;
     memcpy(texts[n_texts], m->body.ptr, n);
     texts[n_texts++][n] = '\0';
@@ -152,7 +123,7 @@ int backend_read(struct item item, int n, const char **bodies, int max)
 {
     int64_t end = clock_mono_us() + READ_US;
     while (of_item(item, bodies, max) < n && clock_mono_us() < end) {
-        struct queue_receive r = {.max = 32, .op = {on_received, loop_now_us(loop) + 1000000}};
+        struct queue_receive r = {.max = 32, .op = {on_received, backend_now_us() + 1000000}};
         received = false;
         reader->ops->receive(reader, &r);
         if (!backend_run(&received, 10000000))

@@ -2,6 +2,7 @@
  * stock_backend_redis.c. */
 #pragma once
 
+#include "backend_time.h"
 #include "port/stock.h"
 #include <stdbool.h>
 
@@ -9,9 +10,6 @@
 void backend_start(bool streams);
 void backend_stop(void);
 struct stock *backend_stock(void);
-int64_t backend_now_us(void);
-bool backend_run(const bool *flag, int64_t us);
-void backend_wake(void);
 struct item backend_item(void); /* one nobody used yet: nothing of it is there */
 /* Whether somebody reported it and no worker has seen to it. */
 bool backend_reported(struct item item);

@@ -1,43 +1,31 @@
 #include "adapter/mem/mem_queue.h"
 #include "adapter/mem/mem_stock.h"
+#include "backend_sched.h"
 #include "stock_backend.h"
 
-static struct sched sched;
 static struct mem_broker *broker;
 static struct stock *stock;
 static int64_t next_sku;
 
 void backend_start(bool streams)
 {
-    sched_init(&sched, MEM_CLOCK_START_US);
-    broker = mem_broker_new(&(struct mem_broker_config){.sched = &sched});
+    sched_init(&backend_sched, MEM_CLOCK_START_US);
+    broker = mem_broker_new(&(struct mem_broker_config){.sched = &backend_sched});
     stock = mem_stock_new(
-        &(struct mem_stock_config){.sched = &sched, .stream = streams ? broker : NULL});
+        &(struct mem_stock_config){.sched = &backend_sched, .stream = streams ? broker : NULL});
 }
 
 void backend_stop(void)
 {
     mem_stock_free(stock);
     mem_broker_free(broker);
-    sched_deinit(&sched);
+    sched_deinit(&backend_sched);
 }
 
 struct stock *backend_stock(void)
 {
     return stock;
 }
-
-int64_t backend_now_us(void)
-{
-    return sched.now_us;
-}
-
-bool backend_run(const bool *flag, int64_t us)
-{
-    return mem_clock_run_while(&sched, flag, sched.now_us + us);
-}
-
-void backend_wake(void) {}
 
 struct item backend_item(void)
 {

@@ -1,4 +1,5 @@
 #include "adapter/redis_stock/redis_stock.h"
+#include "backend_loop.h"
 #include "base/panic.h"
 #include "stock_backend.h"
 #include "support/private_topology.h"
@@ -10,16 +11,8 @@
 #endif
 
 static struct private_redis redis;
-static struct loop *loop;
 static struct stock *stock;
-static struct timer limit;
 static int64_t next_sku;
-
-static void on_limit(struct timer *t)
-{
-    (void)t;
-    loop_stop(loop);
-}
 
 void backend_start(bool streams)
 {
@@ -36,9 +29,8 @@ void backend_start(bool streams)
                                              .max_pending = 1024,
                                              .metric_link = "stock"},
                                    .stream_queue = streams};
-    loop = loop_new();
-    limit.on_fire = on_limit;
-    stock = redis_stock_new(loop, &c, err, sizeof err);
+    backend_loop_open();
+    stock = redis_stock_new(backend_loop(), &c, err, sizeof err);
     if (!stock)
         panic("redis_stock_new: %s", err);
     /* More than one server takes more than one dial. */
@@ -48,34 +40,13 @@ void backend_start(bool streams)
 
 void backend_stop(void)
 {
-    const bool never = false;
     redis_stock_free(stock);
-    backend_run(&never, 1000);
-    loop_free(loop);
+    backend_loop_close();
 }
 
 struct stock *backend_stock(void)
 {
     return stock;
-}
-
-int64_t backend_now_us(void)
-{
-    return loop_now_us(loop);
-}
-
-bool backend_run(const bool *flag, int64_t us)
-{
-    sched_set_in(loop_sched(loop), &limit, us);
-    while (!*flag && limit.slot)
-        loop_run(loop);
-    sched_clear(loop_sched(loop), &limit);
-    return *flag;
-}
-
-void backend_wake(void)
-{
-    loop_stop(loop);
 }
 
 struct item backend_item(void)
