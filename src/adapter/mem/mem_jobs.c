@@ -109,3 +109,9 @@ void mem_jobs_fault_all(struct jobs *port, int op, int k, enum mem_fault_kind ki
     for (int i = 0; i < port->threads; i++)
         mem_faults_add(mem_orders_faults(mem_jobs_orders(port, i)), op, k, kind, delay_us);
 }
+
+void mem_jobs_clear_faults(struct jobs *port)
+{
+    for (int i = 0; i < port->threads; i++)
+        mem_faults_clear(mem_orders_faults(mem_jobs_orders(port, i)), -1);
+}

@@ -16,3 +16,4 @@ struct orders *mem_jobs_orders(struct jobs *j, int i);
 /* Scripts a fault on each thread's port: the next call of any of them meets it, once per thread. k
  * as in mem_fault.h. */
 void mem_jobs_fault_all(struct jobs *j, int op, int k, enum mem_fault_kind kind, int64_t delay_us);
+void mem_jobs_clear_faults(struct jobs *j); /* each thread's, scripted on whichever */

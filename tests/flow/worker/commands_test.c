@@ -4,8 +4,6 @@
 
 #include <stdio.h>
 
-#define ORDER(item, user) ((item).sku_id * 1000000 + (user))
-
 static struct world *begin(struct world *x)
 {
     world_init(x, 10);
@@ -13,70 +11,63 @@ static struct world *begin(struct world *x)
     return x;
 }
 
-static void end(struct world *x)
+/* Its effect is there. */
+static void command(struct world *x, int64_t user, enum event_command what)
 {
-    world_run(x, 2 * S);
-    world_assert_clean(x);
-    world_stop(x);
-    world_deinit(x);
+    world_command(x, ITEM, user, what);
+    world_run(x, 500 * MS);
 }
 
-static void buy(struct world *x, int64_t user)
+/* The user's cancel ends in rc whenever it is tried; 0: as it would. */
+static void poison_cancel(struct world *x, int64_t user, int rc)
 {
-    world_reserve(x, ITEM, user);
-    world_run(x, 500 * MS);
-    assert_string_equal(world_state(x, ITEM, user), "SUCCEEDED");
-    world_trace(x);
+    struct event e = world_event(x, ITEM, user);
+    struct uuid id = event_cancel_id(&e.reservation_id);
+    mem_db_poison(x->db, &id, rc);
 }
 
 static void test_pay(void **state)
 {
     struct world x;
     (void)state;
-    buy(begin(&x), 1);
-    world_command(&x, ITEM, 1, EVENT_PAY);
-    world_run(&x, 500 * MS);
+    world_buy(begin(&x), ITEM, 1);
+    command(&x, 1, EVENT_PAY);
     assert_string_equal(world_trace(&x), "pay 1:PAID | ack 1");
-    assert_string_equal(mem_db_order_status(x.db, ORDER(ITEM, 1)), "PAID");
+    assert_string_equal(mem_db_order_status(x.db, world_order_id(ITEM, 1)), "PAID");
     /* Rule 27: it stays. */
-    world_command(&x, ITEM, 1, EVENT_CANCEL);
-    world_run(&x, 500 * MS);
+    command(&x, 1, EVENT_CANCEL);
     assert_string_equal(world_trace(&x), "cancel 1:REFUSED | ack 1");
     assert_string_equal(world_state(&x, ITEM, 1), "SUCCEEDED");
     struct event e = world_event(&x, ITEM, 1);
     assert_true(mem_stock_find(x.stock, ITEM, 1, &e.request_id)->cancel_refused);
-    end(&x);
+    world_end_clean(&x);
 }
 
 static void test_cancel(void **state)
 {
     struct world x;
     (void)state;
-    buy(begin(&x), 1);
-    world_command(&x, ITEM, 1, EVENT_CANCEL);
-    world_run(&x, 500 * MS);
+    world_buy(begin(&x), ITEM, 1);
+    command(&x, 1, EVENT_CANCEL);
     assert_string_equal(world_trace(&x), "cancel 1:CANCELLED | settle 1 | ack 1 | mark 1");
     assert_string_equal(world_state(&x, ITEM, 1), "CANCELLED/CANCELLED");
     assert_int_equal(mem_db_sold(x.db, ITEM), 0);
     /* A repeat hears the same, and gives nothing back. */
-    world_command(&x, ITEM, 1, EVENT_CANCEL);
-    world_run(&x, 500 * MS);
+    command(&x, 1, EVENT_CANCEL);
     assert_string_equal(world_trace(&x), "cancel 1:CANCELLED | ack 1");
-    end(&x);
+    world_end_clean(&x);
 }
 
 static void test_a_late_payment_is_refunded(void **state)
 {
     struct world x;
     (void)state;
-    buy(begin(&x), 1);
-    world_command(&x, ITEM, 1, EVENT_CANCEL);
-    world_run(&x, 500 * MS);
-    world_command(&x, ITEM, 1, EVENT_PAY);
-    world_run(&x, 500 * MS);
+    world_buy(begin(&x), ITEM, 1);
+    command(&x, 1, EVENT_CANCEL);
+    command(&x, 1, EVENT_PAY);
     assert_int_equal(mem_db_refunds(x.db), 1);
-    assert_string_equal(mem_db_order_status(x.db, ORDER(ITEM, 1)), "CANCELLED");
-    end(&x);
+    assert_string_equal(mem_db_order_status(x.db, world_order_id(ITEM, 1)), "CANCELLED");
+    world_end_clean(&x);
 }
 
 /* Batches are of one kind; a command behind its order finds it. */
@@ -96,7 +87,7 @@ static void test_kinds_do_not_mix(void **state)
                *pay = strstr(trace, "pay 2:PAID");
     assert_true(placed && cancel && pay && placed < cancel && placed < pay);
     assert_non_null(strstr(trace, "cancel 1:CANCELLED,3:CANCELLED"));
-    end(&x);
+    world_end_clean(&x);
 }
 
 /* Rule 27: parked, acknowledged, and run by the sweep when the order is there. */
@@ -115,10 +106,10 @@ static void test_before_the_order(void **state)
     world_run(&x, 2500 * MS);
     assert_int_equal(mem_db_parked(x.db), 0);
     assert_string_equal(world_state(&x, ITEM, 1), "CANCELLED/CANCELLED");
-    assert_string_equal(mem_db_order_status(x.db, ORDER(ITEM, 2)), "PAID");
+    assert_string_equal(mem_db_order_status(x.db, world_order_id(ITEM, 2)), "PAID");
     const char *trace = world_trace(&x);
     assert_non_null(strstr(trace, "parked 2 | cancel 1:CANCELLED | pay 2:PAID | settle 1"));
-    end(&x);
+    world_end_clean(&x);
 }
 
 static void test_given_up(void **state)
@@ -135,7 +126,7 @@ static void test_given_up(void **state)
     assert_int_equal(mem_db_refunds(x.db), 1);
     const char *trace = world_trace(&x);
     assert_non_null(strstr(trace, "cancel! 1:NOTHING | pay! 2:REFUNDED"));
-    end(&x);
+    world_end_clean(&x);
 }
 
 static void test_expiry(void **state)
@@ -144,7 +135,7 @@ static void test_expiry(void **state)
     (void)state;
     begin(&x);
     for (int user = 1; user <= 3; user++)
-        buy(&x, user);
+        world_buy(&x, ITEM, user);
     world_command(&x, ITEM, 2, EVENT_PAY);
     world_run(&x, 899 * S);
     assert_string_equal(world_state(&x, ITEM, 1), "SUCCEEDED");
@@ -154,10 +145,9 @@ static void test_expiry(void **state)
     assert_string_equal(world_state(&x, ITEM, 3), "CANCELLED/EXPIRED");
     assert_int_equal(mem_db_sold(x.db, ITEM), 1);
     /* Too late: their money goes back, the units are somebody else's already. */
-    world_command(&x, ITEM, 1, EVENT_PAY);
-    world_run(&x, 500 * MS);
+    command(&x, 1, EVENT_PAY);
     assert_int_equal(mem_db_refunds(x.db), 1);
-    end(&x);
+    world_end_clean(&x);
 }
 
 /* Rule 31: a payment that is still in the queue was accepted in time. */
@@ -165,7 +155,7 @@ static void test_expiry_waits_for_the_backlog(void **state)
 {
     struct world x;
     (void)state;
-    buy(begin(&x), 1);
+    world_buy(begin(&x), ITEM, 1);
     world_run(&x, 890 * S);
     assert_string_equal(world_state(&x, ITEM, 1), "SUCCEEDED");
     /* Its worker dies with it in hand, for twenty seconds. */
@@ -175,9 +165,9 @@ static void test_expiry_waits_for_the_backlog(void **state)
     mem_faults_clear(mem_stock_faults(x.stock), -1);
     world_start(&x);
     world_run(&x, 30 * S);
-    assert_string_equal(mem_db_order_status(x.db, ORDER(ITEM, 1)), "PAID");
+    assert_string_equal(mem_db_order_status(x.db, world_order_id(ITEM, 1)), "PAID");
     assert_string_equal(world_state(&x, ITEM, 1), "SUCCEEDED");
-    end(&x);
+    world_end_clean(&x);
 }
 
 /* Rule 31: of a queue whose age nobody knows, max_hold later. */
@@ -185,13 +175,13 @@ static void test_expiry_of_an_unknown_age(void **state)
 {
     struct world x;
     (void)state;
-    buy(begin(&x), 1);
+    world_buy(begin(&x), ITEM, 1);
     mem_faults_add(mem_queue_faults(x.queue), MEM_QUEUE_LAG, 0, MEM_FAULT_NOT_DONE, 0);
     world_run(&x, 1490 * S);
     assert_string_equal(world_state(&x, ITEM, 1), "SUCCEEDED");
     world_run(&x, 20 * S);
     assert_string_equal(world_state(&x, ITEM, 1), "CANCELLED/EXPIRED");
-    end(&x);
+    world_end_clean(&x);
 }
 
 /* More than a tick's bound, of several items. */
@@ -207,7 +197,7 @@ static void test_many_expire(void **state)
     assert_int_equal(mem_db_sold(x.db, ITEM) + mem_db_sold(x.db, ITEM_2), 700);
     world_run(&x, 910 * S);
     assert_int_equal(mem_db_sold(x.db, ITEM) + mem_db_sold(x.db, ITEM_2), 0);
-    end(&x);
+    world_end_clean(&x);
 }
 
 /* Rule 20: the bad one is found, counted and put away; the others are not harmed. */
@@ -217,10 +207,8 @@ static void test_a_bad_command(void **state)
     (void)state;
     begin(&x);
     for (int user = 1; user <= 4; user++)
-        buy(&x, user);
-    struct event e = world_event(&x, ITEM, 3);
-    struct uuid bad = event_cancel_id(&e.reservation_id);
-    mem_db_poison(x.db, &bad, ERR_INVALID);
+        world_buy(&x, ITEM, user);
+    poison_cancel(&x, 3, ERR_INVALID);
     for (int user = 1; user <= 4; user++)
         world_command(&x, ITEM, user, EVENT_CANCEL);
     world_run(&x, 1 * S);
@@ -230,7 +218,7 @@ static void test_a_bad_command(void **state)
     assert_int_equal(mem_db_dead_letters(x.db), 0);
     world_run(&x, 60 * S);
     assert_int_equal(mem_db_dead_letters(x.db), 1);
-    end(&x);
+    world_end_clean(&x);
 }
 
 /* Rule 20: a parked one that fails by its own fault is counted and put away, too, and those behind
@@ -247,9 +235,7 @@ static void test_a_bad_parked_command(void **state)
     world_command(&x, ITEM_2, 4, EVENT_CANCEL);
     world_run(&x, 1 * S);
     assert_int_equal(mem_db_parked(x.db), 4);
-    struct event e = world_event(&x, ITEM, 1);
-    struct uuid bad = event_cancel_id(&e.reservation_id);
-    mem_db_poison(x.db, &bad, ERR_INVALID);
+    poison_cancel(&x, 1, ERR_INVALID);
     for (int user = 1; user <= 4; user++)
         world_reserve(&x, user == 4 ? ITEM_2 : ITEM, user);
     world_run(&x, 3 * S);
@@ -266,7 +252,7 @@ static void test_a_bad_parked_command(void **state)
     world_run(&x, 10 * S);
     assert_int_equal(mem_orders_faults(mem_jobs_orders(x.jobs, 0))->calls[MEM_ORDERS_PARKED_FAILED],
                      runs);
-    end(&x);
+    world_end_clean(&x);
 }
 
 /* Rule 20: all alike is nobody's fault. */
@@ -278,21 +264,16 @@ static void test_all_parked_commands_fail_alike(void **state)
     for (int user = 1; user <= 3; user++) {
         world_command(&x, ITEM, user, EVENT_CANCEL);
         world_run(&x, 100 * MS);
-        struct event e = world_event(&x, ITEM, user);
-        struct uuid bad = event_cancel_id(&e.reservation_id);
-        mem_db_poison(x.db, &bad, ERR_INVALID);
+        poison_cancel(&x, user, ERR_INVALID);
     }
     for (int user = 1; user <= 3; user++)
         world_reserve(&x, ITEM, user);
     world_run(&x, 30 * S);
     assert_int_equal(mem_db_parked(x.db), 3);
     assert_int_equal(mem_db_dead_letters(x.db), 0);
-    for (int user = 1; user <= 3; user++) {
-        struct event e = world_event(&x, ITEM, user);
-        struct uuid good = event_cancel_id(&e.reservation_id);
-        mem_db_poison(x.db, &good, 0);
-    }
-    end(&x);
+    for (int user = 1; user <= 3; user++)
+        poison_cancel(&x, user, 0);
+    world_end_clean(&x);
 }
 
 /* An outage is nobody's fault: nothing is counted, all come again. */
@@ -300,24 +281,17 @@ static void test_postgresql_away(void **state)
 {
     struct world x;
     (void)state;
-    buy(begin(&x), 1);
+    world_buy(begin(&x), ITEM, 1);
     mem_jobs_fault_all(x.jobs, MEM_ORDERS_CANCEL, 0, MEM_FAULT_NOT_DONE, 0);
     world_command(&x, ITEM, 1, EVENT_CANCEL);
     world_run(&x, 30 * S);
     assert_string_equal(world_state(&x, ITEM, 1), "SUCCEEDED");
     assert_null(strstr(world_trace(&x), "count"));
-    for (int i = 0; i < 3; i++)
-        mem_faults_clear(mem_orders_faults(mem_jobs_orders(x.jobs, i)), -1);
+    mem_jobs_clear_faults(x.jobs);
     world_run(&x, 30 * S);
     assert_string_equal(world_state(&x, ITEM, 1), "CANCELLED/CANCELLED");
     assert_int_equal(mem_db_dead_letters(x.db), 0);
-    end(&x);
-}
-
-static void on_doomed(struct op *op, int rc)
-{
-    (void)op;
-    assert_int_equal(rc, 0);
+    world_end_clean(&x);
 }
 
 /* Rule 23: what may end the process runs alone, and as what it is: no order is made of it. */
@@ -325,28 +299,17 @@ static void test_a_suspected_command(void **state)
 {
     struct world x;
     (void)state;
-    buy(begin(&x), 1);
+    world_buy(begin(&x), ITEM, 1);
     world_stop(&x);
     world_command(&x, ITEM, 1, EVENT_CANCEL);
-    for (int i = 0; i < 6; i++) {
-        struct queue *q = mem_queue_new(x.broker, "doomed", 10);
-        struct item item = ITEM;
-        struct queue_receive r = {.max = 10, .op = {on_doomed, x.sched.now_us + S}};
-        q->ops->set_items(q, &item, 1);
-        q->ops->receive(q, &r);
-        mem_clock_run_for(&x.sched, 10 * MS);
-        assert_int_equal(r.n, 1);
-        q->ops->release(q, container_of(list_pop_front(&r.messages), struct queue_message, link));
-        mem_queue_free(q);
-        mem_broker_expire_all(x.broker);
-    }
+    world_deliver_in_vain(&x, 6);
     world_trace(&x);
     world_start(&x);
     world_run(&x, 500 * MS);
     assert_string_equal(
         world_trace(&x),
         "inbox 1 | begin 0 | cancel 1:CANCELLED | settle 1 | ack 1 | clear 1 | mark 1");
-    end(&x);
+    world_end_clean(&x);
 }
 
 /* --- every call × every fault --- */
@@ -364,7 +327,7 @@ static void one(int op, int k, enum mem_fault_kind kind)
     x.cfg.unpaid_us = 20 * S;
     world_start(&x);
     for (int user = 1; user <= 4; user++)
-        buy(&x, user);
+        world_buy(&x, ITEM, user);
     mem_jobs_fault_all(x.jobs, op, k, kind, 900 * MS);
     world_command(&x, ITEM, 1, EVENT_CANCEL);
     world_command(&x, ITEM, 2, EVENT_PAY);
@@ -374,11 +337,10 @@ static void one(int op, int k, enum mem_fault_kind kind)
     world_reserve(&x, ITEM, 5);
     world_reserve(&x, ITEM, 6);
     world_run(&x, 3 * S);
-    for (int i = 0; k == 0 && op != MEM_ORDERS_EXPIRE && i < 3; i++)
-        mem_faults_clear(mem_orders_faults(mem_jobs_orders(x.jobs, i)), -1);
+    if (k == 0 && op != MEM_ORDERS_EXPIRE)
+        mem_jobs_clear_faults(x.jobs);
     world_run(&x, 25 * S);
-    for (int i = 0; i < 3; i++)
-        mem_faults_clear(mem_orders_faults(mem_jobs_orders(x.jobs, i)), -1);
+    mem_jobs_clear_faults(x.jobs);
     world_run(&x, 60 * S);
     static const char *const states[] = {"CANCELLED/CANCELLED", "SUCCEEDED",
                                          "CANCELLED/EXPIRED",   "CANCELLED/EXPIRED",
@@ -390,7 +352,7 @@ static void one(int op, int k, enum mem_fault_kind kind)
     }
     assert_int_equal(mem_db_sold(x.db, ITEM), 2);
     assert_int_equal(mem_db_parked(x.db) + mem_db_refunds(x.db) + mem_db_dead_letters(x.db), 0);
-    end(&x);
+    world_end_clean(&x);
 }
 
 static void test_faults(void **state)

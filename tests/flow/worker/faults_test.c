@@ -25,8 +25,7 @@ static void heal(struct world *x)
 {
     mem_faults_clear(mem_queue_faults(x->queue), -1);
     mem_faults_clear(mem_stock_faults(x->stock), -1);
-    for (int i = 0; i < 3; i++)
-        mem_faults_clear(mem_orders_faults(mem_jobs_orders(x->jobs, i)), -1);
+    mem_jobs_clear_faults(x->jobs);
 }
 
 /* k 0: every call for five seconds. */

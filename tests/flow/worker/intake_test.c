@@ -18,12 +18,6 @@ static void slow_down(struct world *x, int64_t us)
                        MEM_FAULT_REPLY_LATE, us);
 }
 
-static void heal(struct world *x)
-{
-    for (int i = 0; i < 3; i++)
-        mem_faults_clear(mem_orders_faults(mem_jobs_orders(x->jobs, i)), -1);
-}
-
 static void test_never_more_than_workers_and_queue(void **state)
 {
     struct world x;
@@ -37,7 +31,7 @@ static void test_never_more_than_workers_and_queue(void **state)
     slow_down(&x, 300 * MS);
     world_run(&x, 5 * S);
     assert_int_equal(x.most_in_hand, 24);
-    heal(&x);
+    mem_jobs_clear_faults(x.jobs);
     world_run(&x, 30 * S);
     assert_int_equal(mem_db_active_orders(x.db, ITEM) + mem_db_active_orders(x.db, ITEM_2), 1000);
     world_assert_clean(&x);
@@ -61,7 +55,7 @@ static void test_a_queue_that_returns_too_much_does_not_break_the_bound(void **s
     world_run(&x, 5 * S);
     assert_true(x.most_in_hand <= 4);
     x.surplus = 0;
-    heal(&x);
+    mem_jobs_clear_faults(x.jobs);
     world_run(&x, 40 * S); /* what was let go comes back when its lease ends */
     assert_int_equal(mem_db_active_orders(x.db, ITEM), 12);
     world_assert_clean(&x);
@@ -111,7 +105,7 @@ static void test_leases_of_waiting_messages_are_prolonged(void **state)
         placed++;
     /* Without it most would have been delivered twice. */
     assert_in_range(placed, 16, 20);
-    heal(&x);
+    mem_jobs_clear_faults(x.jobs);
     world_run(&x, 60 * S);
     assert_int_equal(mem_db_active_orders(x.db, ITEM), 24);
     world_assert_clean(&x);
@@ -138,7 +132,7 @@ static void test_a_process_that_slept_does_not_place_what_is_not_its_own(void **
     world_run(&x, 1);
     /* One answer came; no other message of before was begun. */
     assert_int_equal(x.w->hand.waiting, 0);
-    heal(&x);
+    mem_jobs_clear_faults(x.jobs);
     world_run(&x, 40 * S);
     assert_int_equal(mem_db_active_orders(x.db, ITEM), 10);
     world_assert_clean(&x);
@@ -161,7 +155,7 @@ static void test_a_transaction_ends_a_margin_before_its_lease(void **state)
     assert_int_equal(hand_active(&x.w->hand), 1);
     world_run(&x, 400 * MS);
     assert_int_equal(hand_active(&x.w->hand), 0);
-    heal(&x);
+    mem_jobs_clear_faults(x.jobs);
     world_run(&x, 60 * S);
     assert_int_equal(mem_db_active_orders(x.db, ITEM), 1);
     world_assert_clean(&x);

@@ -281,8 +281,7 @@ static void test_an_outage_counts_against_nobody(void **state)
     const char *trace = world_trace(&x);
     assert_null(strstr(trace, "place"));
     assert_non_null(strstr(trace, "probe=ERR_UNAVAIL | probe=ERR_UNAVAIL"));
-    for (int i = 0; i < 3; i++)
-        mem_faults_clear(mem_orders_faults(mem_jobs_orders(x.jobs, i)), -1);
+    mem_jobs_clear_faults(x.jobs);
     world_run(&x, 15 * S);
     assert_int_equal(mem_db_active_orders(x.db, ITEM), 40);
     finish_clean(&x);
@@ -369,8 +368,7 @@ static void test_what_cannot_be_buried_is_not_acked(void **state)
     world_run(&x, 20 * S);
     assert_null(strstr(world_trace(&x), "ack"));
     assert_int_equal(mem_broker_acked(x.broker, ITEM), 0);
-    for (int i = 0; i < 3; i++)
-        mem_faults_clear(mem_orders_faults(mem_jobs_orders(x.jobs, i)), -1);
+    mem_jobs_clear_faults(x.jobs);
     world_run(&x, 10 * S);
     assert_int_equal(mem_broker_acked(x.broker, ITEM), 1);
     assert_int_equal(mem_db_dead_letters(x.db), 1);

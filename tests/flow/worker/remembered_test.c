@@ -5,8 +5,6 @@
 
 #include "base/err.h"
 
-#define ORDER(item, user) ((item).sku_id * 1000000 + (user))
-
 static struct world *begin(struct world *x)
 {
     world_init(x, 100);
@@ -17,18 +15,8 @@ static struct world *begin(struct world *x)
 static void end(struct world *x)
 {
     world_run(x, 2 * S);
-    world_assert_clean(x);
     assert_int_equal(mem_stock_remembered(x->stock, ITEM), 0);
-    world_stop(x);
-    world_deinit(x);
-}
-
-static void buy(struct world *x, int64_t user)
-{
-    world_reserve(x, ITEM, user);
-    world_run(x, 500 * MS);
-    assert_string_equal(world_state(x, ITEM, user), "SUCCEEDED");
-    world_trace(x);
+    world_end_clean(x);
 }
 
 static int parks(struct world *x)
@@ -55,7 +43,7 @@ static void test_a_cancel_that_the_queue_lost(void **state)
 {
     struct world x;
     (void)state;
-    buy(begin(&x), 1);
+    world_buy(begin(&x), ITEM, 1);
     lose(&x, 1, EVENT_CANCEL);
     world_run(&x, 3 * S);
     assert_string_equal(world_state(&x, ITEM, 1), "SUCCEEDED"); /* it may be on its way */
@@ -75,10 +63,10 @@ static void test_a_payment_that_the_queue_lost(void **state)
 {
     struct world x;
     (void)state;
-    buy(begin(&x), 1);
+    world_buy(begin(&x), ITEM, 1);
     lose(&x, 1, EVENT_PAY);
     world_run(&x, 9 * S);
-    assert_string_equal(mem_db_order_status(x.db, ORDER(ITEM, 1)), "PAID");
+    assert_string_equal(mem_db_order_status(x.db, world_order_id(ITEM, 1)), "PAID");
     end(&x);
 }
 
@@ -87,8 +75,8 @@ static void test_what_is_not_lost(void **state)
 {
     struct world x;
     (void)state;
-    buy(begin(&x), 1);
-    buy(&x, 2);
+    world_buy(begin(&x), ITEM, 1);
+    world_buy(&x, ITEM, 2);
     accept(&x, 1, EVENT_CANCEL);
     accept(&x, 2, EVENT_PAY);
     assert_int_equal(mem_stock_remembered(x.stock, ITEM), 2);
@@ -104,7 +92,7 @@ static void test_what_waits_in_the_queue(void **state)
 {
     struct world x;
     (void)state;
-    buy(begin(&x), 1);
+    world_buy(begin(&x), ITEM, 1);
     mem_faults_add(mem_queue_faults(x.queue), MEM_QUEUE_RECEIVE, 0, MEM_FAULT_NOT_DONE, 0);
     world_run(&x, 20 * S); /* the poll that is under way ends */
     accept(&x, 1, EVENT_CANCEL);
@@ -140,7 +128,7 @@ static void test_forgetting_fails(void **state)
 {
     struct world x;
     (void)state;
-    buy(begin(&x), 1);
+    world_buy(begin(&x), ITEM, 1);
     mem_faults_add(mem_stock_faults(x.stock), MEM_STOCK_FORGET, 1, MEM_FAULT_NOT_DONE, 0);
     accept(&x, 1, EVENT_CANCEL);
     world_run(&x, 1 * S);
@@ -167,7 +155,7 @@ static void test_many(void **state)
     world_run(&x, 12 * S);
     assert_int_equal(mem_db_sold(x.db, ITEM), 20);
     for (int user = 2; user <= 40; user += 2)
-        assert_string_equal(mem_db_order_status(x.db, ORDER(ITEM, user)), "PAID");
+        assert_string_equal(mem_db_order_status(x.db, world_order_id(ITEM, user)), "PAID");
     end(&x);
 }
 
@@ -178,7 +166,7 @@ static void test_a_bad_one_among_good_ones(void **state)
     (void)state;
     begin(&x);
     for (int user = 1; user <= 3; user++)
-        buy(&x, user);
+        world_buy(&x, ITEM, user);
     for (int user = 1; user <= 3; user++)
         lose(&x, user, EVENT_CANCEL);
     struct event e = world_event(&x, ITEM, 2);
@@ -207,7 +195,7 @@ static void one(bool store, int op, int k, enum mem_fault_kind kind)
     struct world x;
     begin(&x);
     for (int user = 1; user <= 2; user++)
-        buy(&x, user);
+        world_buy(&x, ITEM, user);
     if (store)
         mem_faults_add(mem_stock_faults(x.stock), op, k, kind, 900 * MS);
     else
@@ -216,13 +204,12 @@ static void one(bool store, int op, int k, enum mem_fault_kind kind)
     lose(&x, 2, EVENT_PAY);
     world_run(&x, 12 * S);
     mem_faults_clear(mem_stock_faults(x.stock), -1);
-    for (int i = 0; i < 3; i++)
-        mem_faults_clear(mem_orders_faults(mem_jobs_orders(x.jobs, i)), -1);
+    mem_jobs_clear_faults(x.jobs);
     world_run(&x, 20 * S);
     if (strcmp(world_state(&x, ITEM, 1), "CANCELLED/CANCELLED") != 0 ||
-        strcmp(mem_db_order_status(x.db, ORDER(ITEM, 2)), "PAID") != 0)
+        strcmp(mem_db_order_status(x.db, world_order_id(ITEM, 2)), "PAID") != 0)
         fail_msg("op %d call %d fault %d: %s, %s", op, k, (int)kind, world_state(&x, ITEM, 1),
-                 mem_db_order_status(x.db, ORDER(ITEM, 2)));
+                 mem_db_order_status(x.db, world_order_id(ITEM, 2)));
     assert_int_equal(mem_db_sold(x.db, ITEM), 1);
     assert_int_equal(mem_db_parked(x.db) + mem_db_refunds(x.db), 0);
     end(&x);

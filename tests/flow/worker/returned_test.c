@@ -232,8 +232,7 @@ static void test_postgres_is_away(void **state)
     assert_int_equal(x.w->hand.used, 0);
     assert_null(strstr(world_trace(&x), "inbox"));
     assert_int_equal(mem_db_active_orders(x.db, ITEM), 0);
-    for (int i = 0; i < x.jobs->threads; i++)
-        mem_faults_clear(mem_orders_faults(mem_jobs_orders(x.jobs, i)), -1);
+    mem_jobs_clear_faults(x.jobs);
     world_run(&x, 40 * S);
     assert_string_equal(world_state(&x, ITEM, 2), "SUCCEEDED");
     assert_string_equal(world_state(&x, ITEM, 3), "SUCCEEDED");

@@ -4,31 +4,6 @@
 
 #include <stdio.h>
 
-static void on_doomed(struct op *op, int rc)
-{
-    (void)op;
-    assert_int_equal(rc, 0);
-}
-
-/* A consumer takes everything `times` times and dies with it. */
-static void deliver_in_vain(struct world *x, int times)
-{
-    for (int i = 0; i < times; i++) {
-        struct queue *q = mem_queue_new(x->broker, "doomed", 1000);
-        struct item items[] = {ITEM, ITEM_2};
-        struct queue_receive r = {.max = 256, .op = {on_doomed, x->sched.now_us + S}};
-        q->ops->set_items(q, items, 2);
-        q->ops->receive(q, &r);
-        mem_clock_run_for(&x->sched, 10 * MS);
-        assert_true(r.n > 0);
-        while (!list_empty(&r.messages))
-            q->ops->release(q,
-                            container_of(list_pop_front(&r.messages), struct queue_message, link));
-        mem_queue_free(q);
-        mem_broker_expire_all(x->broker);
-    }
-}
-
 static void test_fewer_and_fewer_neighbours(void **state)
 {
     static const struct {
@@ -51,7 +26,7 @@ static void test_fewer_and_fewer_neighbours(void **state)
         world_init(&x, 100);
         for (int user = 1; user <= 4; user++)
             world_reserve(&x, ITEM, user);
-        deliver_in_vain(&x, cases[i].deliveries_before);
+        world_deliver_in_vain(&x, cases[i].deliveries_before);
         world_start(&x);
         world_run(&x, 190 * MS);
         assert_string_equal(world_trace(&x), cases[i].trace);
@@ -68,7 +43,7 @@ static void test_groups_of_eight(void **state)
     world_init(&x, 100);
     for (int user = 1; user <= 10; user++)
         world_reserve(&x, ITEM, user);
-    deliver_in_vain(&x, 4);
+    world_deliver_in_vain(&x, 4);
     world_start(&x);
     world_run(&x, 190 * MS);
     assert_string_equal(world_trace(&x), "inbox 10 | place 1,2,3,4,5,6,7,8 | settle 8 | ack 8 | "
@@ -85,7 +60,7 @@ static void test_who_is_no_suspect(void **state)
     world_init(&x, 100);
     for (int user = 1; user <= 3; user++)
         world_reserve(&x, ITEM, user);
-    deliver_in_vain(&x, 6);
+    world_deliver_in_vain(&x, 6);
     struct mem_db *db = x.db;
     struct orders *o = mem_orders_new(db);
     struct ctx ctx;
@@ -119,7 +94,7 @@ static void test_healthy_ones_wait_for_the_suspects(void **state)
     (void)state;
     world_init(&x, 100);
     world_reserve(&x, ITEM, 1);
-    deliver_in_vain(&x, 5);
+    world_deliver_in_vain(&x, 5);
     world_reserve(&x, ITEM_2, 2);
     world_start(&x);
     world_run(&x, 190 * MS);
@@ -143,7 +118,7 @@ static void test_dead_alone_three_times(void **state)
     world_init(&x, 100);
     world_reserve(&x, ITEM, 1);
     world_reserve(&x, ITEM, 2);
-    deliver_in_vain(&x, 5);
+    world_deliver_in_vain(&x, 5);
     struct orders *o = mem_orders_new(x.db);
     struct uuid killer = world_message_id(&x, ITEM, 1);
     struct ctx ctx;

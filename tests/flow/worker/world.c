@@ -491,12 +491,17 @@ static void on_reserved(struct op *op, int rc)
     container_of(op, struct reserving, op.op)->done = true;
 }
 
+int64_t world_order_id(struct item item, int64_t user)
+{
+    return item.sku_id * 1000000 + user;
+}
+
 void world_reserve(struct world *x, struct item item, int64_t user)
 {
     struct reserving r = {.op = {.op = {on_reserved, x->sched.now_us + S},
                                  .item = item,
                                  .user_id = user,
-                                 .order_id = item.sku_id * 1000000 + user,
+                                 .order_id = world_order_id(item, user),
                                  .created_at_us = mem_clock_wall_us(&x->sched),
                                  .traceparent = STR(""),
                                  .tracestate = STR(""),
@@ -507,11 +512,19 @@ void world_reserve(struct world *x, struct item item, int64_t user)
         world_run(x, 100);
 }
 
+void world_buy(struct world *x, struct item item, int64_t user)
+{
+    world_reserve(x, item, user);
+    world_run(x, 500 * MS);
+    assert_string_equal(world_state(x, item, user), "SUCCEEDED");
+    world_trace(x);
+}
+
 struct event world_event(struct world *x, struct item item, int64_t user)
 {
     struct event e = {.item = item,
                       .user_id = user,
-                      .order_id = item.sku_id * 1000000 + user,
+                      .order_id = world_order_id(item, user),
                       .created_at_us = mem_clock_wall_us(&x->sched),
                       .schema_version = EVENT_SCHEMA_VERSION,
                       .version = {1, user},
@@ -661,4 +674,36 @@ void world_assert_clean(struct world *x)
     }
     if (x->w)
         assert_int_equal(x->w->hand.used, 0);
+}
+
+void world_end_clean(struct world *x)
+{
+    world_run(x, 2 * S);
+    world_assert_clean(x);
+    world_stop(x);
+    world_deinit(x);
+}
+
+static void on_doomed(struct op *op, int rc)
+{
+    (void)op;
+    assert_int_equal(rc, 0);
+}
+
+void world_deliver_in_vain(struct world *x, int times)
+{
+    for (int i = 0; i < times; i++) {
+        struct queue *q = mem_queue_new(x->broker, "doomed", 1000);
+        struct item items[] = {ITEM, ITEM_2};
+        struct queue_receive r = {.max = 256, .op = {on_doomed, x->sched.now_us + S}};
+        q->ops->set_items(q, items, 2);
+        q->ops->receive(q, &r);
+        mem_clock_run_for(&x->sched, 10 * MS);
+        assert_true(r.n > 0);
+        while (!list_empty(&r.messages))
+            q->ops->release(q,
+                            container_of(list_pop_front(&r.messages), struct queue_message, link));
+        mem_queue_free(q);
+        mem_broker_expire_all(x->broker);
+    }
 }

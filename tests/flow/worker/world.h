@@ -62,11 +62,14 @@ void world_reserve(struct world *x, struct item item, int64_t user);
 void world_post(struct world *x, struct item item, int64_t user);
 /* The body of the user's event, for posting it again. */
 void world_post_again(struct world *x, struct item item, int64_t user);
+/* Reserves, and half a second later has the order; the trace is empty then. */
+void world_buy(struct world *x, struct item item, int64_t user);
 /* The user's cancel (EVENT_CANCEL) or payment to the item's stream. */
 void world_command(struct world *x, struct item item, int64_t user, enum event_command command);
 /* What the API leaves in Redis of a command that the queue accepted; and some body there. */
 void world_accepted(struct world *x, struct item item, int64_t user, enum event_command command);
 void world_remember(struct world *x, struct item item, struct str body);
+int64_t world_order_id(struct item item, int64_t user); /* of the order that the user gets */
 struct event world_event(struct world *x, struct item item, int64_t user);
 struct uuid world_message_id(struct world *x, struct item item, int64_t user);
 /* What the buyer sees: "SUCCEEDED", "REJECTED/VOID"… */
@@ -76,3 +79,7 @@ const char *world_trace(struct world *x);
 /* Nothing waits, nothing in hand, nothing unsettled, the database is right, stock + held = total.
  */
 void world_assert_clean(struct world *x);
+/* Two seconds later all is clean, and the world ends. */
+void world_end_clean(struct world *x);
+/* A consumer takes everything `times` times and dies with it. */
+void world_deliver_in_vain(struct world *x, int times);
