@@ -3,6 +3,15 @@
 
 #include <stdio.h>
 
+static void init(struct world *x)
+{
+    world_init(x, 1000);
+    x->cfg.workers = 256;
+    x->cfg.queue = 512;
+    /* It asks the inbox, too, of what is settled just then: nobody is blamed by that. */
+    x->cfg.recover_after_us = 600 * S;
+}
+
 /* Runs until so many orders stand; the longest time without one. */
 static int64_t longest_stall_us(struct world *x, int orders, int64_t at_most_us)
 {
@@ -38,9 +47,7 @@ static void test_slow_rows_never_stall(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof rows_us / sizeof rows_us[0]; i++) {
         struct world x;
-        world_init(&x, 1000);
-        x.cfg.workers = 256;
-        x.cfg.queue = 512;
+        init(&x);
         for (int user = 1; user <= 100; user++)
             world_reserve(&x, ITEM, user);
         mem_db_slow_rows(x.db, rows_us[i]);
@@ -59,9 +66,7 @@ static void test_a_long_backlog_waits_in_the_queue(void **state)
 {
     struct world x;
     (void)state;
-    world_init(&x, 1000);
-    x.cfg.workers = 256;
-    x.cfg.queue = 512;
+    init(&x);
     mem_db_slow_rows(x.db, 100 * MS);
     world_start(&x);
     for (int user = 1; user <= 600; user++)
@@ -121,9 +126,7 @@ static void test_healthy_ones_behind_two_thousand_that_are_none(void **state)
 {
     struct world x;
     (void)state;
-    world_init(&x, 1000);
-    x.cfg.workers = 256;
-    x.cfg.queue = 512;
+    init(&x);
     for (int i = 0; i < 2000; i++)
         mem_broker_append(x.broker, ITEM, STR("{\"oops\":"), NULL);
     world_reserve(&x, ITEM, 1);
