@@ -86,3 +86,12 @@ struct loop_resolve {
 };
 void loop_resolve_start(struct loop *l, struct loop_resolve *r, const char *host, int port);
 void loop_resolve_cancel(struct loop *l, struct loop_resolve *r); /* on_done will not come */
+
+/* --- a connection out, without blocking the loop --- */
+/* The descriptor, the caller's to close, with io attached for LOOP_READ and LOOP_WRITE:
+ * io->on_ready comes when the connection is there or failed, which loop_connect_error tells.
+ * Negative: an errno, and nothing is left behind. Time is the caller's to bound. user_timeout_ms:
+ * so long what was sent may go unconfirmed (TCP_USER_TIMEOUT); 0: as the system has it. */
+int loop_connect(struct loop *l, struct loop_io *io, const struct sockaddr *addr, socklen_t len,
+                 int user_timeout_ms);
+int loop_connect_error(int fd); /* 0, or an errno */

@@ -7,8 +7,6 @@
 
 #include "base/clock.h"
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -170,10 +168,7 @@ static void shake_hands(struct h2_link *k)
 static void on_connected(struct h2_link *k)
 {
     struct h2grpc *ch = k->channel;
-    int err = 0;
-    socklen_t len = sizeof err;
-    if (getsockopt(k->fd, SOL_SOCKET, SO_ERROR, &err, &len) < 0)
-        err = errno;
+    int err = loop_connect_error(k->fd);
     if (err) {
         h2_link_fail(k, strerror(err));
         return;
@@ -209,21 +204,12 @@ static void connect_to(struct h2_link *k, const struct sockaddr *addr, socklen_t
 {
     struct h2grpc *ch = k->channel;
     k->phase = LINK_DIALING;
-    k->fd = socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (k->fd < 0) {
-        h2_link_fail(k, strerror(errno));
-        return;
-    }
-    int on = 1, timeout_ms = (int)(ch->config.user_timeout_us / 1000);
-    setsockopt(k->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    setsockopt(k->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof timeout_ms);
-    if (connect(k->fd, addr, len) < 0 && errno != EINPROGRESS) {
-        h2_link_fail(k, strerror(errno));
-        return;
-    }
     k->io.on_ready = on_ready;
-    if (loop_io_add(ch->loop, &k->io, k->fd, LOOP_READ | LOOP_WRITE))
-        h2_link_fail(k, "no descriptor to watch");
+    int fd = loop_connect(ch->loop, &k->io, addr, len, (int)(ch->config.user_timeout_us / 1000));
+    if (fd < 0)
+        h2_link_fail(k, strerror(-fd));
+    else
+        k->fd = fd;
 }
 
 static void on_resolved(struct loop_resolve *r, int rc)

@@ -9,8 +9,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <llhttp.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -219,9 +217,7 @@ static void on_ready(struct loop_io *io, int what)
 {
     struct http_client *c = container_of(io, struct http_client, io);
     if (c->state == CONNECTING) {
-        int err = 0;
-        socklen_t len = sizeof err;
-        if (getsockopt(io->fd, SOL_SOCKET, SO_ERROR, &err, &len) || err) {
+        if (loop_connect_error(io->fd)) {
             fail(c);
             return;
         }
@@ -238,17 +234,7 @@ static void on_ready(struct loop_io *io, int what)
 static void on_address(struct loop_resolve *r, int rc)
 {
     struct http_client *c = container_of(r, struct http_client, resolve);
-    int fd = rc ? -1 : socket(r->addr.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0) {
-        fail(c);
-        return;
-    }
-    int on = 1;
-    if (r->addr.ss_family != AF_UNIX)
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    if ((connect(fd, (struct sockaddr *)&r->addr, r->addr_len) && errno != EINPROGRESS) ||
-        loop_io_add(c->loop, &c->io, fd, LOOP_WRITE)) {
-        close(fd);
+    if (rc || loop_connect(c->loop, &c->io, (struct sockaddr *)&r->addr, r->addr_len, 0) < 0) {
         fail(c);
         return;
     }

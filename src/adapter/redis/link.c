@@ -11,8 +11,6 @@
 #include "base/parse.h"
 #include "core/retry.h"
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -290,10 +288,7 @@ static void on_ready(struct loop_io *io, int what)
 {
     struct redis_conn *r = container_of(io, struct redis_conn, io);
     if (r->phase == LINK_DIALING) {
-        int err = 0;
-        socklen_t len = sizeof err;
-        if (getsockopt(r->fd, SOL_SOCKET, SO_ERROR, &err, &len) < 0)
-            err = errno;
+        int err = loop_connect_error(r->fd);
         if (err)
             link_fail(r, strerror(err));
         else
@@ -319,23 +314,12 @@ static void connect_to(struct redis_conn *r, const struct sockaddr *addr, sockle
         link_fail(r, "no memory");
         return;
     }
-    r->fd = socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (r->fd < 0) {
-        link_fail(r, strerror(errno));
-        return;
-    }
-    if (addr->sa_family != AF_UNIX) {
-        int on = 1;
-        setsockopt(r->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    }
-    /* A unix socket whose backlog is full says EAGAIN: that is a failure, not progress. */
-    if (connect(r->fd, addr, len) < 0 && errno != EINPROGRESS) {
-        link_fail(r, strerror(errno));
-        return;
-    }
     r->io.on_ready = on_ready;
-    if (loop_io_add(r->loop, &r->io, r->fd, LOOP_READ | LOOP_WRITE))
-        link_fail(r, "no descriptor to watch");
+    int fd = loop_connect(r->loop, &r->io, addr, len, 0);
+    if (fd < 0)
+        link_fail(r, strerror(-fd));
+    else
+        r->fd = fd;
 }
 
 static void on_resolved(struct loop_resolve *res, int rc)

@@ -9,8 +9,6 @@
 #include "base/panic.h"
 #include "base/parse.h"
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -171,9 +169,7 @@ static void on_ready(struct loop_io *io, int what)
 {
     struct remoting *r = container_of(io, struct remoting, io);
     if (r->phase == DIALING) {
-        int err = 0;
-        socklen_t len = sizeof err;
-        if (getsockopt(r->fd, SOL_SOCKET, SO_ERROR, &err, &len) < 0 || err) {
+        if (loop_connect_error(r->fd)) {
             lost(r, ERR_UNAVAIL);
             return;
         }
@@ -197,18 +193,11 @@ static void on_resolved(struct loop_resolve *res, int rc)
         lost(r, ERR_UNAVAIL);
         return;
     }
-    r->fd = socket(res->addr.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (r->fd < 0) {
+    int fd = loop_connect(r->loop, &r->io, (const struct sockaddr *)&res->addr, res->addr_len, 0);
+    if (fd < 0)
         lost(r, ERR_UNAVAIL);
-        return;
-    }
-    int on = 1;
-    if (res->addr.ss_family != AF_UNIX)
-        setsockopt(r->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    if ((connect(r->fd, (const struct sockaddr *)&res->addr, res->addr_len) < 0 &&
-         errno != EINPROGRESS) ||
-        loop_io_add(r->loop, &r->io, r->fd, LOOP_READ | LOOP_WRITE))
-        lost(r, ERR_UNAVAIL);
+    else
+        r->fd = fd;
 }
 
 static void on_pump(struct loop_task *t)

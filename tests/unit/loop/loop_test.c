@@ -11,6 +11,7 @@
 #include "loop/loop.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
@@ -280,6 +281,43 @@ static int tcp_pair(int fd[2])
     return 0;
 }
 
+static void on_connect(struct loop_io *io, int what)
+{
+    (void)what;
+    note(loop_connect_error(io->fd) ? "refused" : "connected");
+    loop_io_remove(l, io);
+    loop_stop(l);
+}
+
+/* Where it is known at once: the errno, and nothing attached; else on_ready comes and tells. */
+static void a_connection_out_is_there_or_refused(void **state)
+{
+    (void)state;
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t n = sizeof a;
+    assert_int_equal(bind(listener, (struct sockaddr *)&a, n), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&a, &n), 0);
+    for (int listens = 0; listens < 2; listens++) {
+        struct loop_io io = {.on_ready = on_connect};
+        trace[0] = '\0';
+        if (listens)
+            assert_int_equal(listen(listener, 1), 0);
+        int fd = loop_connect(l, &io, (struct sockaddr *)&a, n, 1000);
+        if (fd >= 0) {
+            run_for(1000000);
+            close(fd);
+        }
+        assert_string_equal(fd < 0 ? "refused" : trace, listens ? "connected" : "refused");
+        assert_null(io.impl);
+    }
+    close(listener);
+    struct sockaddr_un nowhere = {.sun_family = AF_UNIX, .sun_path = "/nowhere/at/all"};
+    struct loop_io io = {.on_ready = on_connect};
+    assert_int_equal(loop_connect(l, &io, (struct sockaddr *)&nowhere, sizeof nowhere, 0), -ENOENT);
+    assert_null(io.impl);
+}
+
 /* Whoever acts on readiness at the end of the turn leaves the descriptor ready until then: the turn
  * ends all the same. */
 static void on_io_later(struct loop_io *io, int what)
@@ -425,6 +463,7 @@ int main(void)
         T(post_may_post_itself_again),
         T(free_runs_what_was_posted),
         T(readiness_follows_what_is_wanted),
+        T(a_connection_out_is_there_or_refused),
         T(readiness_that_is_left_does_not_keep_the_turn),
         T(hangup_is_told_but_half_close_is_not),
         T(signal_wakes_the_loop),
