@@ -267,7 +267,7 @@ struct admin *admin_new(struct loop *l, const struct admin_config *c, char *err,
     a->n_checks = c->n_checks;
     bool token = c->token_file && c->token_file[0];
     if (!token && !is_loopback(c->listen)) {
-        snprintf(err, err_cap, "admin port %s is not on loopback: it needs api.admin_token_file",
+        snprintf(err, err_cap, "admin port %s is not on loopback: it needs admin.token_file",
                  c->listen);
     } else if (!token || read_token(a, c->token_file, err, err_cap) == 0) {
         a->server = http_server_new(l, c->listen, false, &limits, &a->service, "seckill_admin", err,

@@ -21,7 +21,6 @@ const struct conf_option settings_table[] = {
 
     {"api.listen", CONF_STRING, AT(api.listen), "127.0.0.1:8080", 1, 256, .help = "address of the buyers' write path"},
     {"api.admin_listen", CONF_STRING, AT(api.admin_listen), "127.0.0.1:8081", 1, 256, .help = "address of seckill-api's admin port"},
-    {"api.admin_token_file", CONF_STRING, AT(api.admin_token_file), "", 0, 500, .help = "bearer token for the admin ports; required when one is not on loopback"},
     {"api.loops", CONF_INT, AT(api.loops), "0", 0, 256, .help = "event loops, each a thread; 0: one per core"},
     {"api.max_inflight", CONF_INT, AT(api.max_inflight), "4096", 1, 1000000, .help = "requests being worked on in this process; above: 429 OVERLOADED"},
     {"api.submit_timeout", CONF_DURATION, AT(api.submit_us), "90ms", 5 * MS, 10 * S, .help = "whole budget of POST /v1/orders"},
@@ -33,7 +32,6 @@ const struct conf_option settings_table[] = {
     {"api.hint_max_buyers", CONF_INT, AT(api.hint_max_buyers), "1000000", 0, 10000000, .help = "no hint for an item with more buyers than this"},
     {"api.instance_id", CONF_INT, AT(api.instance_id), "-1", -1, 1023, .help = "instance number in order ids; -1: lease a free one in Redis"},
     {"api.instance_lease", CONF_DURATION, AT(api.instance_lease_us), "15s", 1 * S, 10 * MIN, .help = "lease of the instance number"},
-    {"api.token_cache", CONF_INT, AT(api.token_cache), "262144", 0, 16777216, .help = "verified tokens remembered per loop"},
     {"api.retry_percent", CONF_INT, AT(api.retry_percent), "5", 0, 100, .help = "second tries of the hold, as a share of the minute's requests"},
     {"api.retry_floor", CONF_INT, AT(api.retry_floor), "10", 0, 100000, .help = "second tries a minute that are always allowed"},
     {"api.max_commands", CONF_INT, AT(api.max_commands), "1024", 1, 1000000, .help = "cancels being worked on in this process, and as many payments; above: 429 OVERLOADED"},
@@ -90,6 +88,8 @@ const struct conf_option settings_table[] = {
     {"worker.rebuild_drain", CONF_DURATION, AT(worker.rebuild_drain_us), "10s", 0, 10 * MIN, .help = "a rebuild waits at most so long for what the queue still holds of the item"},
     {"worker.max_items", CONF_INT, AT(worker.max_items), "4096", 1, 16384, .help = "items served at most; of more, those that are served stay, and readiness is degraded"},
 
+    {"admin.token_file", CONF_STRING, AT(admin.token_file), "", 0, 500, .help = "bearer token for the admin ports of all programs; required when one is not on loopback"},
+
     {"http.header_timeout", CONF_DURATION, AT(http.header_us), "2s", 10 * MS, 60 * S, .help = "a request's whole header"},
     {"http.read_timeout", CONF_DURATION, AT(http.read_us), "5s", 10 * MS, 120 * S, .help = "a whole request"},
     {"http.write_timeout", CONF_DURATION, AT(http.write_us), "10s", 10 * MS, 120 * S, .help = "a whole response"},
@@ -102,6 +102,7 @@ const struct conf_option settings_table[] = {
     {"auth.issuer", CONF_STRING, AT(auth.issuer), "seckill", 1, 256, .help = "required iss of a token"},
     {"auth.audience", CONF_STRING, AT(auth.audience), "seckill", 1, 256, .help = "required aud of a token"},
     {"auth.leeway", CONF_DURATION, AT(auth.leeway_us), "0", 0, 5 * MIN, .help = "tolerated clock difference for exp and nbf"},
+    {"auth.token_cache", CONF_INT, AT(auth.token_cache), "262144", 0, 16777216, .help = "verified tokens remembered per loop"},
 
     {"payments.secret_file", CONF_STRING, AT(payments.secret_file), "", 0, 500, .help = "secrets of the payment provider, one a line, 32 characters at least; empty: POST /v1/payments refuses everybody"},
     {"payments.window", CONF_DURATION, AT(payments.window_us), "5m", 1 * S, 60 * MIN, .help = "how far a signature's time may be from ours"},

@@ -13,7 +13,7 @@ struct settings {
     int log_level;         /* enum log_level */
 
     struct {
-        setting_text listen, admin_listen, admin_token_file;
+        setting_text listen, admin_listen;
         int64_t loops; /* 0: one per core */
         int64_t max_inflight;
         int64_t submit_us, hold_us, publish_us, hold_target_us;
@@ -22,7 +22,6 @@ struct settings {
         int64_t hint_max_buyers;
         int64_t instance_id; /* order ids: -1 = lease one in Redis */
         int64_t instance_lease_us;
-        int64_t token_cache;
         int64_t retry_percent, retry_floor;
         int64_t max_commands, command_us, commands_remembered;
     } api;
@@ -57,6 +56,10 @@ struct settings {
     } worker;
 
     struct {
+        setting_text token_file; /* "" → no token */
+    } admin;
+
+    struct {
         int64_t header_us, read_us, write_us, idle_us;
         int64_t max_connections, max_header, max_body;
     } http;
@@ -64,6 +67,7 @@ struct settings {
     struct {
         setting_text keys, issuer, audience;
         int64_t leeway_us;
+        int64_t token_cache;
     } auth;
 
     struct {

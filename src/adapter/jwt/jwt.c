@@ -105,7 +105,8 @@ static int verify(struct auth *a, struct str token, int64_t wall_s, int64_t *use
 
 static struct metric *counter(const char *labels)
 {
-    return metric_counter("jwt_verifications_total", "Tokens checked, by result.", labels);
+    return metric_counter("seckill_token_verifications_total", "Tokens checked, by result.",
+                          labels);
 }
 
 struct auth *jwt_new(const struct jwt_config *c)

@@ -174,7 +174,7 @@ static int init_admin(struct control *c, char *err, size_t err_cap)
     list_init(&c->ids_task.link);
     c->ids_task.on_run = on_ids_task;
     struct admin_config config = {.listen = s->api.admin_listen,
-                                  .token_file = s->api.admin_token_file,
+                                  .token_file = s->admin.token_file,
                                   .conf = &c->api->conf,
                                   .checks = c->checks,
                                   /* the store's own queue is asked by the store's check */

@@ -6,7 +6,7 @@ struct auth *bearer_verifier(const struct jwt_keys *keys, const struct settings 
                                 .issuer = s->auth.issuer,
                                 .audience = s->auth.audience,
                                 .leeway_s = s->auth.leeway_us / 1000000,
-                                .cache_entries = (size_t)s->api.token_cache};
+                                .cache_entries = (size_t)s->auth.token_cache};
     return jwt_new(&config);
 }
 

@@ -108,7 +108,7 @@ static int init_admin(struct control *c, char *err, size_t err_cap)
     c->check = (struct admin_check){.name = "stores", .start = start_check};
     c->checks[0] = &c->check;
     struct admin_config config = {.listen = s->query.admin_listen,
-                                  .token_file = s->api.admin_token_file,
+                                  .token_file = s->admin.token_file,
                                   .conf = &c->query->conf,
                                   .checks = c->checks,
                                   .n_checks = 1};

@@ -224,7 +224,7 @@ int control_init(struct daemon *d, char *err, size_t err_cap)
     d->catalog_told.on_run = on_catalog_told;
     d->timer.on_fire = on_time;
     struct admin_config config = {.listen = d->settings.worker.admin_listen,
-                                  .token_file = d->settings.api.admin_token_file,
+                                  .token_file = d->settings.admin.token_file,
                                   .conf = &d->conf,
                                   .checks = d->checks,
                                   /* the store's own queue is asked by the store's check */

@@ -7,7 +7,7 @@
 
 static uint64_t counted(const char *labels)
 {
-    return metric_value(metric_counter("jwt_verifications_total", "", labels));
+    return metric_value(metric_counter("seckill_token_verifications_total", "", labels));
 }
 
 static struct auth *verifier(size_t entries, int64_t leeway)
