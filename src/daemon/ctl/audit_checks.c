@@ -31,47 +31,58 @@ struct audit_name audit_name(const struct audit *a, uint32_t request)
 /* Rule 37: accepted in an epoch that is over, and gone with it. With their token the buyer hears
  * LOST_RESERVATION, which is final; no row anywhere says so. What PostgreSQL has decided is in no
  * epoch. */
-static bool is_lost(const struct audit *a, const struct audit_request *r)
+static bool is_lost(const struct audit *a, int64_t known_us, const struct audit_told *t)
 {
-    bool told_so = r->told != AUDIT_NONE && a->model.told[r->told].lost;
     return a->counts.pg.epoch > 1 &&
-           (told_so || r->accepted_us / 1000 < a->counts.pg.epoch_ms + AUDIT_EPOCH_SLACK_MS);
+           ((t && t->lost) || known_us / 1000 < a->counts.pg.epoch_ms + AUDIT_EPOCH_SLACK_MS);
 }
 
 /* Another than that it is lost. */
-static bool was_told_an_end(const struct audit *a, const struct audit_request *r)
+static bool was_told_an_end(const struct audit_told *t)
 {
-    if (r->told == AUDIT_NONE)
-        return false;
-    const struct audit_told *t = &a->model.told[r->told];
     unsigned open = 1u << VERDICT_QUEUED | 1u << VERDICT_PROCESSING;
-    return t->states & ~open & ~(t->lost ? 1u << VERDICT_FAILED : 0);
+    return t && t->states & ~open & ~(t->lost ? 1u << VERDICT_FAILED : 0);
 }
 
-static void check_accepted(struct audit *a, uint32_t i, int64_t *final, int64_t *lost)
+/* The system itself said so of a request: to its POST, or, where that answer was lost, to the
+ * status call. */
+static int64_t known_us(const struct audit_request *r, const struct audit_told *t)
+{
+    if (r->accepted)
+        return r->accepted_us;
+    for (int rank = 1; t && rank < AUDIT_RANKS; rank++) {
+        if (t->first_us[rank])
+            return t->first_us[rank];
+    }
+    return 0;
+}
+
+static void check_known(struct audit *a, uint32_t i, int64_t *final, int64_t *lost)
 {
     const struct audit_request *r = &a->model.requests[i];
-    if (!r->accepted)
-        return;
+    const struct audit_told *t = r->told == AUDIT_NONE ? NULL : &a->model.told[r->told];
     const struct audit_stored *s = r->stored == AUDIT_NONE ? NULL : &a->model.stored[r->stored];
+    int64_t at_us = known_us(r, t);
+    if (!at_us)
+        return;
     if (s && ((s->record && verdict_terminal(s->verdict.state)) || s->inbox == AUDIT_COMPLETED ||
               s->inbox == AUDIT_REJECTED))
-        ++*final;
-    else if (!s && was_told_an_end(a, r))
+        *final += r->accepted;
+    else if (!s && was_told_an_end(t))
         audit_broken(a, AUDIT_I3, "%s: was told an end, and is nowhere now (order %lld)",
                      NAME(a, i), (long long)r->order_id);
-    else if (!s && is_lost(a, r))
+    else if (!s && is_lost(a, at_us, t))
         ++*lost;
     else if (!s || (!s->record && s->inbox != AUDIT_QUARANTINED)) /* who waits is named below */
-        audit_broken(a, AUDIT_I3, "%s: was accepted and is nowhere now (order %lld)", NAME(a, i),
-                     (long long)r->order_id);
+        audit_broken(a, AUDIT_I3, "%s: was %s, and is nowhere now (order %lld)", NAME(a, i),
+                     r->accepted ? "accepted" : "told a state", (long long)r->order_id);
 }
 
 static void check_i3(struct audit *a)
 {
     int64_t final = 0, lost = 0, waiting = 0;
     for (uint32_t i = 0; i < a->model.n_requests; i++)
-        check_accepted(a, i, &final, &lost);
+        check_known(a, i, &final, &lost);
     for (uint32_t i = 0; i < a->model.n_stored; i++) {
         const struct audit_stored *s = &a->model.stored[i];
         if (!s->record || verdict_terminal(s->verdict.state) || s->inbox == AUDIT_QUARANTINED)

@@ -212,7 +212,7 @@ def i3_accepted_and_gone(s):
     s.append({"type": "invoke", "user": 9999, "key": key},
              {"type": "ok", "user": 9999, "key": key, "status": 202, "code": "ACCEPTED", "order_id": "77",
               "reservation_id": str(uuid.uuid4())})
-    return {"I3"}, f"user 9999, request {key}: was accepted and is nowhere"
+    return {"I3"}, f"user 9999, request {key}: was accepted, and is nowhere"
 
 
 def i4_no_ledger_row(s):
@@ -618,6 +618,23 @@ def i4_quarantined_and_not_in_the_list(s):
     return {"I4"}, f"message {message} is in quarantine, and no dead letter"
 
 
+def i3_told_and_nowhere(s):
+    """The answer to its POST was lost; but the status call knew it."""
+    key = str(uuid.uuid4())
+    s.append({"type": "invoke", "user": 9999, "key": key, "t": 1_000_000_000_000_000},
+             {"type": "unknown", "user": 9999, "key": key, "t": 1_000_000_000_000_000})
+    s.state(("", 9999, key), 1, 2, "QUEUED")
+    return {"I3"}, f"user 9999, request {key}: was told a state, and is nowhere now"
+
+
+def i3_told_an_end_and_nowhere(s):
+    key = str(uuid.uuid4())
+    s.append({"type": "invoke", "user": 9999, "key": key, "t": 1_000_000_000_000_000},
+             {"type": "unknown", "user": 9999, "key": key, "t": 1_000_000_000_000_000})
+    s.state(("", 9999, key), 1, 2, "SUCCEEDED")
+    return {"I3"}, f"user 9999, request {key}: was told an end, and is nowhere now"
+
+
 def i3_lost_without_a_loss(s):
     """LOST_RESERVATION is said of an epoch that is over (rule 37); this item never had another."""
     key = str(uuid.uuid4())
@@ -625,7 +642,7 @@ def i3_lost_without_a_loss(s):
              {"type": "ok", "user": 9999, "key": key, "status": 202, "code": "ACCEPTED", "order_id": "77",
               "reservation_id": str(uuid.uuid4()), "t": 1_000_000_000_000_000})
     s.state(("", 9999, key), 1, 2, "FAILED", reason="LOST_RESERVATION")
-    return {"I3"}, f"user 9999, request {key}: was accepted and is nowhere now"
+    return {"I3"}, f"user 9999, request {key}: was accepted, and is nowhere now"
 
 
 def i7_postgres_epoch(s):
