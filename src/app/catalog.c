@@ -359,6 +359,19 @@ void catalog_saw_pending(struct worker *w, struct item item, int64_t pending)
     show_pending(w);
 }
 
+void catalog_saw_commands(struct worker *w, struct item item, int64_t until_ms)
+{
+    struct catalog_item *seen = find(&w->catalog, item);
+    if (seen && seen->commands_until_ms < until_ms)
+        seen->commands_until_ms = until_ms;
+}
+
+int64_t catalog_commands_until_ms(struct worker *w, struct item item)
+{
+    const struct catalog_item *seen = find(&w->catalog, item);
+    return seen ? seen->commands_until_ms : 0;
+}
+
 void catalog_forget_pending(struct worker *w)
 {
     for (int i = 0; i < w->catalog.n; i++)

@@ -32,6 +32,9 @@ struct catalog_item {
     struct item item;
     struct catalog_backlog backlog;
     int64_t pending; /* unsettled reservations, as recovery last saw them; -1: not known */
+    /* Of the commands that were remembered before this (wall clock here) PostgreSQL knows each;
+     * 0: not known. */
+    int64_t commands_until_ms;
 };
 struct catalog_ask {
     struct queue_lag op;
@@ -79,6 +82,9 @@ void catalog_deinit(struct worker *w);
 const struct catalog_backlog *catalog_backlog(struct worker *w, struct item item);
 /* -1: could not be found out. */
 void catalog_saw_pending(struct worker *w, struct item item, int64_t pending);
+/* Recovery has been through the item's remembered commands; as far as it ever was. */
+void catalog_saw_commands(struct worker *w, struct item item, int64_t until_ms);
+int64_t catalog_commands_until_ms(struct worker *w, struct item item);
 /* Nobody looks at the moment: what was seen is not known any more. */
 void catalog_forget_pending(struct worker *w);
 /* What is wrong with it (a static string), for readiness; NULL: nothing. */

@@ -112,7 +112,10 @@ static enum flow_result step_retire(struct flow *f)
 
 static void on_remembered(struct remembered *m)
 {
-    flow_resume(&container_of(m, struct recover, remembered)->flow);
+    struct recover *r = container_of(m, struct recover, remembered);
+    if (m->all)
+        catalog_saw_commands(m->w, r->item, m->page.before_ms - r->skew_ms);
+    flow_resume(&r->flow);
 }
 
 static enum flow_result step_commands(struct flow *f)

@@ -12,6 +12,7 @@ static void end(struct remembered *r, const char *failed, int rc)
     uint64_t more;
     struct worker *w = r->w;
     metric_add(w->metrics.commands_recovered, (uint64_t)r->handed_over);
+    r->all = rc == 0 && !r->page.more;
     if (rc < 0) {
         metric_add(w->metrics.recover_failures, 1);
         if (log_allowed(&limit, w->sched->now_us, &more))
@@ -99,12 +100,12 @@ static void on_parked(struct share_job *j)
         log_error("commands that PostgreSQL refuses stay in Redis", LOG_I("commands", r->faulty),
                   LOG_I("activity_id", r->item.activity_id), LOG_I("sku_id", r->item.sku_id),
                   LOG_B("retryable", false));
-    if (j->rc == 0 && r->n_ids == 0)
-        j->rc = ERR_INVALID;
     if (j->rc < 0)
         end(r, "recovery cannot hand commands over to PostgreSQL", j->rc);
-    else
+    else if (r->n_ids > 0)
         forget(r);
+    else
+        end(r, NULL, 0);
 }
 
 /* --- read --- */

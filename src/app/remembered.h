@@ -23,6 +23,7 @@ struct remembered {
     struct item item;
     int pages;
     int handed_over; /* out: that PostgreSQL did not know */
+    bool all;        /* out: PostgreSQL knows each that was asked for, or has refused it */
     void (*on_end)(struct remembered *r);
 
     struct stock_remembered page;

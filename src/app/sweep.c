@@ -188,6 +188,16 @@ static enum flow_result step_idle(struct flow *f)
 
 /* --- unpaid orders --- */
 
+/* Nor before recovery has looked for payments that the queue may have lost. */
+static int64_t not_after_ms(struct worker *w, struct item item, int64_t created_before_ms)
+{
+    int64_t looked_ms = catalog_commands_until_ms(w, item);
+    if (looked_ms == 0)
+        return 0;
+    int64_t known_ms = looked_ms - w->cfg.unpaid_us / 1000 - SLACK_MS;
+    return known_ms < created_before_ms ? known_ms : created_before_ms;
+}
+
 int64_t sweep_created_before_ms(struct worker *w, struct item item)
 {
     const struct catalog_backlog *b = catalog_backlog(w, item);
@@ -195,11 +205,11 @@ int64_t sweep_created_before_ms(struct worker *w, struct item item)
     /* A queue that tells of its positions tells of what all consumers hold, too. */
     int64_t fleet_ms = w->catalog.one_queue ? health_fleet_age_ms(w) : 0;
     if (!b || fleet_ms < 0)
-        return paid_until_ms - w->cfg.max_hold_us / 1000; /* rule 31 */
+        return not_after_ms(w, item, paid_until_ms - w->cfg.max_hold_us / 1000); /* rule 31 */
     if (w->catalog.one_queue)
         paid_until_ms -= 2 * HEALTH_BEAT_US / 1000; /* what was taken since the last beat */
     int64_t oldest_ms = b->oldest_age_ms > fleet_ms ? b->oldest_age_ms : fleet_ms;
-    return paid_until_ms - oldest_ms - (w->sched->now_us - b->at_us) / 1000;
+    return not_after_ms(w, item, paid_until_ms - oldest_ms - (w->sched->now_us - b->at_us) / 1000);
 }
 
 static void run_expire(struct share_job *j, struct orders *o)

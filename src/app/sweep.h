@@ -7,7 +7,8 @@
  *            without one: run as if they had just come, those of one item and kind together. One
  *            that fails by its own fault (rule 20) max_attempts times is quarantined
  *   EXPIRE   a few items' unpaid orders, in rotation: closed when the time to pay is over and
- *            every payment that was accepted in it has been run, as far as the queue's age tells;
+ *            every payment that was accepted in it has been run, as far as the queue's age and
+ *            recovery's look at those that the queue may have lost (remembered.h) tell;
  *            where it is not known, max_hold later (a payment that comes after that is refunded)
  *   SETTLE   what ended: its units go back in Redis at once; what fails is the relay's
  *

@@ -108,7 +108,7 @@ MUTANTS = [
            f"{PLACE}::test_total_is_the_last_barrier", "DID NOT RAISE"),
     # --- buyers only if mine ---
     Mutant("buyers_if_mine", "settle_anybodys", "a late release takes the next holder's entry away",
-           "lua/settle.lua", "if entry and entry:sub(1, #id) == id and (", "if entry and (",
+           "lua/settle.lua", "  return entry and entry:sub(1, #id) == id\n", "  return entry\n",
            f"{SETTLE}::test_cancelled_and_bought_again_an_old_release_changes_nothing", "sale.buyers() =="),
     Mutant("buyers_if_mine", "release_anybodys", "a strict release takes another reservation's entry away",
            "lua/release.lua", "if held and held:sub(1, #ARGV[4]) == ARGV[4] then", "if held then",

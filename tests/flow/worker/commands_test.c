@@ -139,7 +139,7 @@ static void test_expiry(void **state)
     world_command(&x, ITEM, 2, EVENT_PAY);
     world_run(&x, 899 * S);
     assert_string_equal(world_state(&x, ITEM, 1), "SUCCEEDED");
-    world_run(&x, 6 * S);
+    world_run(&x, 12 * S);
     assert_string_equal(world_state(&x, ITEM, 1), "CANCELLED/EXPIRED");
     assert_string_equal(world_state(&x, ITEM, 2), "SUCCEEDED");
     assert_string_equal(world_state(&x, ITEM, 3), "CANCELLED/EXPIRED");

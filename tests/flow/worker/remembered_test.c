@@ -70,6 +70,26 @@ static void test_a_payment_that_the_queue_lost(void **state)
     end(&x);
 }
 
+/* Rule 31: accepted in the last second, and lost: its order does not expire before that is known.
+ */
+static void test_a_payment_lost_at_the_last_moment(void **state)
+{
+    struct world x;
+    (void)state;
+    world_init(&x, 100);
+    x.cfg.unpaid_us = 20 * S;
+    world_start(&x);
+    world_buy(&x, ITEM, 1);
+    world_buy(&x, ITEM, 2);
+    world_run(&x, 18 * S);
+    lose(&x, 1, EVENT_PAY);
+    world_run(&x, 15 * S);
+    assert_string_equal(mem_db_order_status(x.db, world_order_id(ITEM, 1)), "PAID");
+    assert_string_equal(world_state(&x, ITEM, 2), "CANCELLED/EXPIRED");
+    assert_int_equal(mem_db_refunds(x.db), 0);
+    end(&x);
+}
+
 /* What the queue delivers is forgotten with its turn, and nothing else is asked of anybody. */
 static void test_what_is_not_lost(void **state)
 {
@@ -232,6 +252,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_cancel_that_the_queue_lost),
         cmocka_unit_test(test_a_payment_that_the_queue_lost),
+        cmocka_unit_test(test_a_payment_lost_at_the_last_moment),
         cmocka_unit_test(test_what_is_not_lost),
         cmocka_unit_test(test_what_waits_in_the_queue),
         cmocka_unit_test(test_lost_with_its_order),
