@@ -84,7 +84,6 @@ struct control {
     struct catalogue_watch catalogue;
     bool catalogue_started, slot_started, loader_started, news_started;
     struct hint_mailbox mailbox;
-    int drained; /* data loops */
     /* readiness */
     struct admin_check redis_check, ids_check;
     struct queue_watch queue;

@@ -37,9 +37,7 @@ static void begin_drain(struct lifecycle *l)
 void control_on_drained(struct loop_post *p)
 {
     struct data_loop *d = container_of(p, struct data_loop, drained);
-    struct control *c = &d->api->control;
-    if (++c->drained == d->api->n_loops)
-        lifecycle_end(&c->life);
+    lifecycle_drained(&d->api->control.life);
 }
 
 /* --- readiness, on the real path --- */
@@ -204,6 +202,7 @@ int control_init(struct control *c, struct api *api, char *err, size_t err_cap)
     c->life = (struct lifecycle){.loop = c->loop,
                                  .admin = c->admin,
                                  .endpoints_us = api->settings.drain.endpoints_us,
+                                 .n_loops = api->n_loops,
                                  .is_started = is_started,
                                  .begin_drain = begin_drain};
     return lifecycle_init(&c->life);

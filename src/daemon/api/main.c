@@ -16,12 +16,6 @@ static const char usage[] =
     "The buyers' write path: orders, cancels, payments.\n"
     "  --ports-file FILE  writes \"api=PORT admin=PORT\" there when it listens\n";
 
-static int fail(const char *what, const char *why)
-{
-    log_error(what, LOG_Z("why", why));
-    return 1;
-}
-
 static int start(struct api *api)
 {
     char err[1024] = "", listen[CONF_STRING_MAX + 16];
@@ -32,30 +26,30 @@ static int start(struct api *api)
         return rc;
     api->keys = jwt_keys_load(s->auth.keys, err, sizeof(err));
     if (!api->keys)
-        return fail("no usable token keys (auth.keys)", err);
+        return program_fail("no usable token keys (auth.keys)", err);
     if (payment_auth_load(&api->payment_auth, s->payments.secret_file, s->payments.window_us, err,
                           sizeof(err)) < 0)
-        return fail("no usable payment credential", err);
+        return program_fail("no usable payment credential", err);
     if (location_secret_load(&api->location_keys, s->location.secret_file, err, sizeof(err)) < 0)
-        return fail("no usable secret for location tokens", err);
+        return program_fail("no usable secret for location tokens", err);
     order_id_init(&api->ids);
     api->n_loops = program_loops((int)s->api.loops);
     api->loops = calloc((size_t)api->n_loops, sizeof(api->loops[0]));
     if (!api->loops)
-        return fail("cannot start", "no memory");
+        return program_fail("cannot start", "no memory");
     if (control_init(&api->control, api, err, sizeof(err)) < 0)
-        return fail("the control loop cannot start", err);
+        return program_fail("the control loop cannot start", err);
     str_copy(listen, sizeof(listen), str_of(s->api.listen));
     for (int i = 0; i < api->n_loops; i++) {
         if (data_loop_init(&api->loops[i], api, i, listen, err, sizeof(err)) < 0)
-            return fail("a data loop cannot start", err);
+            return program_fail("a data loop cannot start", err);
         if (program_with_port(listen, sizeof(listen), s->api.listen,
                               http_server_port(api->loops[0].server)) < 0)
-            return fail("api.listen is too long", s->api.listen);
+            return program_fail("api.listen is too long", s->api.listen);
     }
     for (int i = 0; i < api->n_loops; i++) {
         if (serve_thread_start(&api->loops[i].thread) < 0)
-            return fail("a data loop cannot start", "no thread");
+            return program_fail("a data loop cannot start", "no thread");
     }
     return 0;
 }
@@ -68,7 +62,7 @@ static int tell_ports(const struct api *api)
              LOG_I("loops", api->n_loops));
     struct program_port ports[] = {{"api", port}, {"admin", admin}};
     if (api->ports_file && program_write_ports(api->ports_file, ports, 2, err, sizeof(err)) < 0)
-        return fail("the ports file cannot be written", err);
+        return program_fail("the ports file cannot be written", err);
     return 0;
 }
 

@@ -55,8 +55,10 @@ void lifecycle_start(struct lifecycle *c)
     sched_set_in(loop_sched(c->loop), &c->timer, 0);
 }
 
-void lifecycle_end(struct lifecycle *c)
+void lifecycle_drained(struct lifecycle *c)
 {
+    if (++c->drained < c->n_loops)
+        return;
     log_info("drained");
     crashpoint("drained");
     loop_stop(c->loop);

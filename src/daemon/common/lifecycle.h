@@ -2,7 +2,8 @@
  *
  *   STARTING ─ is_started ─► SERVING
  *      └────── SIGTERM, SIGINT ─┴─► ENDPOINTS (not ready, still serving, drain.endpoints)
- *                                  ─► DRAINING (begin_drain; until lifecycle_end) ─► the loop stops
+ *                                  ─► DRAINING (begin_drain; until lifecycle_drained by each loop)
+ * ─► the loop stops
  *
  * A second signal ends the process at once. */
 #pragma once
@@ -21,15 +22,18 @@ struct lifecycle {
     struct loop *loop;
     struct admin *admin;
     int64_t endpoints_us;
+    int n_loops;                              /* data loops */
     bool (*is_started)(struct lifecycle *c);  /* asked again and again until it is true */
     void (*begin_drain)(struct lifecycle *c); /* no new connections, finish what is in hand */
     /* internal */
     enum lifecycle_phase phase;
+    int drained; /* data loops */
     struct timer timer;
     struct loop_signal term, interrupt;
 };
 
 int lifecycle_init(struct lifecycle *c); /* takes the signals: 0 or an error */
 void lifecycle_start(struct lifecycle *c);
-void lifecycle_end(struct lifecycle *c);    /* drained */
+/* On the control loop: a data loop has nothing left in hand. After the last one the loop stops. */
+void lifecycle_drained(struct lifecycle *c);
 void lifecycle_deinit(struct lifecycle *c); /* harmless after a failed lifecycle_init */

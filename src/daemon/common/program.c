@@ -1,11 +1,18 @@
 #include "daemon/common/program.h"
 
 #include "base/err.h"
+#include "base/log.h"
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+int program_fail(const char *what, const char *why)
+{
+    log_error(what, LOG_Z("why", why));
+    return 1;
+}
 
 const char *program_take_option(int *argc, char **argv, const char *name)
 {

@@ -17,6 +17,9 @@ struct program_port {
 int program_write_ports(const char *path, const struct program_port *ports, int n, char *err,
                         size_t err_cap);
 
+/* Says why the program cannot start: its exit status, 1. */
+int program_fail(const char *what, const char *why);
+
 /* Event loops to run: as configured, or one for each core this process may use. */
 int program_loops(int configured);
 

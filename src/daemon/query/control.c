@@ -95,9 +95,7 @@ static void begin_drain(struct lifecycle *l)
 void control_on_drained(struct loop_post *p)
 {
     struct query_loop *d = container_of(p, struct query_loop, drained);
-    struct control *c = &d->query->control;
-    if (++c->drained == d->query->n_loops)
-        lifecycle_end(&c->life);
+    lifecycle_drained(&d->query->control.life);
 }
 
 /* --- life --- */
@@ -143,6 +141,7 @@ int control_init(struct control *c, struct query *q, char *err, size_t err_cap)
     c->life = (struct lifecycle){.loop = c->loop,
                                  .admin = c->admin,
                                  .endpoints_us = q->settings.drain.endpoints_us,
+                                 .n_loops = q->n_loops,
                                  .is_started = is_started,
                                  .begin_drain = begin_drain};
     return lifecycle_init(&c->life);

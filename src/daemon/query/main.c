@@ -17,12 +17,6 @@ static const char usage[] =
     "The buyers' read path: GET the state of requests, orders and items.\n"
     "  --ports-file FILE  writes \"query=PORT admin=PORT\" there when it listens\n";
 
-static int fail(const char *what, const char *why)
-{
-    log_error(what, LOG_Z("why", why));
-    return 1;
-}
-
 /* Connections of its own, so that readers never take the worker's. */
 static int start_crew(struct query *q)
 {
@@ -36,11 +30,11 @@ static int start_crew(struct query *q)
     while (q->n_orders < (int)s->query.pg_connections && q->n_orders < QUERY_PG_MAX) {
         q->orders[q->n_orders] = pg_orders_new(&pg);
         if (!q->orders[q->n_orders])
-            return fail("the orders cannot be opened", "no memory");
+            return program_fail("the orders cannot be opened", "no memory");
         q->n_orders++;
     }
     q->crew = crew_jobs_crew(q->orders, q->n_orders, (int)s->query.pg_queue);
-    return q->crew ? 0 : fail("the crew cannot start", "no threads");
+    return q->crew ? 0 : program_fail("the crew cannot start", "no threads");
 }
 
 static int start(struct query *q)
@@ -49,29 +43,29 @@ static int start(struct query *q)
     const struct settings *s = &q->settings;
     q->keys = jwt_keys_load(s->auth.keys, err, sizeof(err));
     if (!q->keys)
-        return fail("no usable token keys (auth.keys)", err);
+        return program_fail("no usable token keys (auth.keys)", err);
     if (location_secret_load(&q->location_keys, s->location.secret_file, err, sizeof(err)) < 0)
-        return fail("no usable secret for location tokens", err);
+        return program_fail("no usable secret for location tokens", err);
     int rc = start_crew(q);
     if (rc)
         return rc;
-    if (control_init(&q->control, q, err, sizeof(err)) < 0)
-        return fail("the control loop cannot start", err);
     q->n_loops = program_loops((int)s->query.loops);
+    if (control_init(&q->control, q, err, sizeof(err)) < 0)
+        return program_fail("the control loop cannot start", err);
     q->loops = calloc((size_t)q->n_loops, sizeof(q->loops[0]));
     if (!q->loops)
-        return fail("cannot start", "no memory");
+        return program_fail("cannot start", "no memory");
     str_copy(listen, sizeof(listen), str_of(s->query.listen));
     for (int i = 0; i < q->n_loops; i++) {
         if (query_loop_init(&q->loops[i], q, i, listen, err, sizeof(err)) < 0)
-            return fail("a data loop cannot start", err);
+            return program_fail("a data loop cannot start", err);
         if (program_with_port(listen, sizeof(listen), s->query.listen,
                               http_server_port(q->loops[0].server)) < 0)
-            return fail("query.listen is too long", s->query.listen);
+            return program_fail("query.listen is too long", s->query.listen);
     }
     for (int i = 0; i < q->n_loops; i++) {
         if (serve_thread_start(&q->loops[i].thread) < 0)
-            return fail("a data loop cannot start", "no thread");
+            return program_fail("a data loop cannot start", "no thread");
     }
     return 0;
 }
@@ -84,7 +78,7 @@ static int tell_ports(const struct query *q)
              LOG_I("loops", q->n_loops), LOG_I("connections", q->n_orders));
     struct program_port ports[] = {{"query", port}, {"admin", admin}};
     if (q->ports_file && program_write_ports(q->ports_file, ports, 2, err, sizeof(err)) < 0)
-        return fail("the ports file cannot be written", err);
+        return program_fail("the ports file cannot be written", err);
     return 0;
 }
 

@@ -67,7 +67,6 @@ struct control {
     struct stock *stock;
     struct jobs *jobs;
     struct admin *admin;
-    int drained; /* data loops */
     /* Readiness: each store is asked on the real path. Either is enough to be of use: with Redis
      * alone most requests are answered, with PostgreSQL alone those that have an outcome; the check
      * fails when both do, and says what is missing when one does. */

@@ -19,12 +19,6 @@ static const char usage[] =
     "Writes the accepted requests' orders; recovers what got lost on the way.\n"
     "  --ports-file FILE  writes \"admin=PORT\" there when it listens\n";
 
-static int fail(const char *what, const char *why)
-{
-    log_error(what, LOG_Z("why", why));
-    return 1;
-}
-
 static int64_t wall_us(struct worker *w)
 {
     return loop_wall_us(container_of(w, struct daemon, worker)->loop);
@@ -40,7 +34,7 @@ static int check_schema(const struct settings *s)
         if (rc == 0)
             return 0;
         if (clock_mono_us() >= until)
-            return fail("PostgreSQL cannot be used", err);
+            return program_fail("PostgreSQL cannot be used", err);
         log_warn("waiting for PostgreSQL", LOG_Z("why", err));
         nanosleep(&(struct timespec){.tv_nsec = 500000000}, NULL);
     }
@@ -137,16 +131,16 @@ static int open_ports(struct daemon *d)
                                        .stream_queue = event_queue_is_stores(s)};
     w->stock = redis_stock_new(d->loop, &stock, err, sizeof err);
     if (!w->stock)
-        return fail("the stock cannot be opened", err);
+        return program_fail("the stock cannot be opened", err);
     snprintf(consumer, sizeof consumer, "%.90s-%.12s", s->instance, w->life);
     struct event_queue_config queue = {.use = EVENT_QUEUE_CONSUME,
                                        .consumer = consumer,
                                        .max_in_hand = (int)(s->worker.workers + s->worker.queue)};
     if (event_queue_init(&d->queue, d->loop, s, &queue, err, sizeof err) < 0)
-        return fail("the queue cannot be opened", err);
+        return program_fail("the queue cannot be opened", err);
     w->queue = d->queue.port;
     if (result_topic_init(&d->results, d->loop, s, err, sizeof err) < 0)
-        return fail("the result topic cannot be opened", err);
+        return program_fail("the result topic cannot be opened", err);
     w->results = d->results.port;
     struct pg_config pg = {.conninfo = s->pg.conninfo,
                            .connect_us = s->pg.connect_us,
@@ -157,17 +151,17 @@ static int open_ports(struct daemon *d)
     while (d->n_orders < n) {
         struct orders *o = pg_orders_new(&pg);
         if (!o)
-            return fail("the orders cannot be opened", "no memory");
+            return program_fail("the orders cannot be opened", "no memory");
         d->orders[d->n_orders++] = o;
     }
     if (w->results || s->retention.enabled) {
         d->upkeep = pg_orders_new(&pg);
         w->upkeep = crew_jobs_new(d->loop, &d->upkeep, 1);
         if (!w->upkeep)
-            return fail("the crew cannot start", "no threads");
+            return program_fail("the crew cannot start", "no threads");
     }
     w->jobs = crew_jobs_new(d->loop, d->orders, n);
-    return w->jobs ? 0 : fail("the crew cannot start", "no threads");
+    return w->jobs ? 0 : program_fail("the crew cannot start", "no threads");
 }
 
 static int start(struct daemon *d)
@@ -179,14 +173,14 @@ static int start(struct daemon *d)
         return 1;
     d->loop = loop_new();
     if (!d->loop)
-        return fail("the loop cannot start", err);
+        return program_fail("the loop cannot start", err);
     w->cfg = config_of(s);
     w->sched = loop_sched(d->loop);
     w->wall_us = wall_us;
     name_life(w);
     int rc = open_ports(d);
     if (rc == 0 && control_init(d, err, sizeof err) < 0)
-        rc = fail("the admin port cannot be opened", err);
+        rc = program_fail("the admin port cannot be opened", err);
     if (rc)
         return rc;
     int port = admin_port(d->admin);
@@ -194,7 +188,7 @@ static int start(struct daemon *d)
     log_info("listening", LOG_I("admin_port", port), LOG_I("connections", d->n_orders),
              LOG_I("in_hand_max", w->cfg.workers + w->cfg.queue), LOG_Z("life", w->life));
     if (d->ports_file && program_write_ports(d->ports_file, ports, 1, err, sizeof err) < 0)
-        return fail("the ports file cannot be written", err);
+        return program_fail("the ports file cannot be written", err);
     worker_init(w);
     return 0;
 }
