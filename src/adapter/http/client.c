@@ -292,11 +292,6 @@ struct http_client *http_client_new(struct loop *l, const char *host_port)
     return c;
 }
 
-bool http_client_busy(const struct http_client *c)
-{
-    return c->call != NULL;
-}
-
 void http_client_free(struct http_client *c)
 {
     if (!c)

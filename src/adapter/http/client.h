@@ -27,7 +27,7 @@ struct http_call {
 /* "127.0.0.1:8080", "[::1]:80", "name:80", or a unix socket (a path). NULL when it is none of
  * these. */
 struct http_client *http_client_new(struct loop *l, const char *host_port);
-bool http_client_busy(const struct http_client *c);
-void http_client_send(struct http_client *c, struct http_call *call); /* not while busy */
+/* Not while a call is under way. */
+void http_client_send(struct http_client *c, struct http_call *call);
 void http_client_free(struct http_client *c); /* a call under way completes as ERR_UNCERTAIN,
                                                  deferred; before loop_free */

@@ -89,13 +89,6 @@ void pg_add_text(struct pg_args *a, struct str s)
     end(a);
 }
 
-void pg_add_bytes(struct pg_args *a, struct str s)
-{
-    begin(a, OID_BYTEA);
-    strbuf_add(a->buf, s.ptr, s.len);
-    end(a);
-}
-
 void pg_add_uuid(struct pg_args *a, const struct uuid *u)
 {
     begin(a, OID_UUID);

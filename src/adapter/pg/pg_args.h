@@ -23,7 +23,6 @@ void pg_add_i32(struct pg_args *a, int32_t v);
 void pg_add_i64(struct pg_args *a, int64_t v);
 void pg_add_bool(struct pg_args *a, bool v);
 void pg_add_text(struct pg_args *a, struct str s);
-void pg_add_bytes(struct pg_args *a, struct str s);
 void pg_add_uuid(struct pg_args *a, const struct uuid *u); /* NULL: SQL's NULL */
 /* A column of an array of structs: the address of the first one's member, and the size of the
  * struct. */

@@ -9,11 +9,6 @@ static const char *const names[ACTION_OUTCOMES] = {
     [ACTION_REFUSED] = "REFUSED", [ACTION_FAILED] = "FAILED", [ACTION_UNKNOWN] = "UNKNOWN",
 };
 
-const char *action_outcome_name(enum action_outcome o)
-{
-    return names[o];
-}
-
 enum action_outcome action_outcome_of(int rc)
 {
     return rc >= 0 ? ACTION_DONE : err_is_unknown(rc) ? ACTION_UNKNOWN : ACTION_FAILED;

@@ -26,7 +26,6 @@ enum action_outcome {
     ACTION_UNKNOWN, /* it may be done: look, then run it again */
     ACTION_OUTCOMES
 };
-const char *action_outcome_name(enum action_outcome o);
 /* done, not done or unknown: of an error (base/err.h). */
 enum action_outcome action_outcome_of(int rc);
 
