@@ -1,5 +1,5 @@
 -- Opens an item again, with what is free. Rules 7, 35, 36; README.md.
--- KEYS 1 meta  2 stock  3 buyers  4 pending  5 events
+-- KEYS 1 meta  2 stock  3 buyers  4 pending  5 events  6 results
 -- ARGV 1 item  2 epoch  3 step (behind the last of rebuild_restore)  4 total and 5 free units, counted together (an operator may
 --      have changed the total since the begin)  6 consumer group
 -- 0 it is   1 refused: also when it is open already
@@ -20,6 +20,7 @@ if events == 'none' then call('XGROUP', 'CREATE', KEYS[5], ARGV[6], '0', 'MKSTRE
 call('SET', KEYS[2], ARGV[5])
 call('HSET', KEYS[1], 'state', meta[6], 'seq', seq, 'total', ARGV[4])
 call('HDEL', KEYS[1], 'rebuild', 'step', 'after')
-for _, key in ipairs(KEYS) do call('PEXPIREAT', key, meta[5]) end
+for i = 1, 5 do call('PEXPIREAT', KEYS[i], meta[5]) end
+call('PEXPIREAT', KEYS[6], meta[5], 'GT') -- what was told while the item was away did not know its end
 call('PUBLISH', 'sec:news', ARGV[1] .. ' ' .. meta[1] .. ' ' .. seq)
 return '0 ' .. meta[1] .. ' ' .. seq .. tail

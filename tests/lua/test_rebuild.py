@@ -22,7 +22,7 @@ class Rebuild:
                              [self.epoch, step, *(f"{kind} {b.reservation} {b.order} {b.message} 1700000000000" for kind, b in rows)])
 
     def end(self, step, free, total=None):
-        return self.sale.run("rebuild_end", self.sale.keys(*NAMES),
+        return self.sale.run("rebuild_end", self.sale.keys(*NAMES, "results"),
                              [self.sale.item, self.epoch, step, self.total if total is None else total, free, "g"])
 
 
@@ -160,3 +160,14 @@ def test_a_total_that_changed_meanwhile(sale):
     assert x.restore(1).code == 0 and x.end(2, 15, total=15).code == 0
     assert sale.run("total", sale.keys("meta", "stock"), [sale.item, 10, 15]).words == ["15", "15"]
     assert sale.stock() == 15
+
+
+@pytest.mark.parametrize("ms, later", [(1000, True), (3 * HOUR, False)])
+def test_results_that_were_told_meanwhile(sale, ms, later):
+    """Without the item nobody knows when it ends: its results last until then all the same, and longer if they were told late."""
+    sale.r.xadd(sale.key("results"), {"b": "{}"})
+    ends = sale.now() + ms
+    sale.r.pexpireat(sale.key("results"), ends)
+    x = Rebuild(sale)
+    assert x.begin().code == 0 and x.restore(1).code == 0 and x.end(2, 10).code == 0
+    assert sale.r.pexpiretime(sale.key("results")) == (x.expires if later else ends)

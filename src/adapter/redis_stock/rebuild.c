@@ -175,6 +175,7 @@ static void on_encode_end(struct redis_call *c, struct redis_writer *w)
     keys_put(w, o->item, "buyers");
     keys_put(w, o->item, "pending");
     keys_put(w, o->item, "events");
+    keys_put(w, o->item, "results");
     keys_put_item(w, o->item);
     redis_put_i64(w, o->epoch);
     redis_put_i64(w, o->step);
@@ -185,6 +186,6 @@ static void on_encode_end(struct redis_call *c, struct redis_writer *w)
 
 void stock_rebuild_end(struct stock *st, struct stock_rebuild_end *o)
 {
-    stock_run(stock_begin(stock_self(st), &o->op, &o->space), SCRIPT_REBUILD_END, 5, 6,
+    stock_run(stock_begin(stock_self(st), &o->op, &o->space), SCRIPT_REBUILD_END, 6, 6,
               on_encode_end, on_step);
 }
