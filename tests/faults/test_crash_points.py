@@ -117,6 +117,16 @@ def swept(sale):
         pass
 
 
+def told_late(sale):
+    """Rule 9: what the result topic is not known to have is looked for in the outbox."""
+    sale.sold()
+    sale.down()
+    sale.s.sql(f"UPDATE outbox SET published_at = NULL WHERE activity_id = {sale.item.activity}")
+    with sale.dies():
+        pass
+    wait_for("the results to be told", lambda: sale.item.scalar("SELECT count(*) FROM outbox WHERE ITEM AND published_at IS NULL") == 0)
+
+
 def lost(sale):
     """Rule 28: the queue loses what it had, and has passed it."""
     sale.down()
@@ -222,6 +232,8 @@ PLACES = [
     ("worker", "after_commit", [selling]), ("worker", "before_settle", [selling, swept]), ("worker", "after_settle", [selling]),
     ("worker", "before_ack", [selling]), ("worker", "after_ack", [selling]),
     ("worker", "before_mark_settled", [selling, swept]), ("worker", "after_mark_settled", [selling, swept]),
+    ("worker", "before_tell", [selling]), ("worker", "after_tell", [selling]),
+    ("worker", "after_publish_results", [told_late]), ("worker", "before_mark_published", [told_late]),
     ("worker", "before_progress", [slowly]), ("worker", "after_progress", [slowly]),
     ("worker", "before_extend", [slowly]), ("worker", "after_extend", [slowly]),
     ("worker", "before_retry_later", [slowly]), ("worker", "after_retry_later", [slowly]),

@@ -118,6 +118,11 @@ struct results *rocketmq_results_new(struct loop *l, const struct rocketmq_confi
     return &s->port;
 }
 
+void rocketmq_results_close(struct results *r, struct op *op)
+{
+    rocketmq_queue_close(of(r)->queue, op);
+}
+
 void rocketmq_results_free(struct results *r)
 {
     if (!r)

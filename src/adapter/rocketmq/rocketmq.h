@@ -57,7 +57,9 @@ bool rocketmq_queue_complaint_lasts(const struct queue *q);
  * request_id. Rows of one call arrive or not one by one. */
 struct results *rocketmq_results_new(struct loop *l, const struct rocketmq_config *c, char *err,
                                      size_t err_cap);
-/* Calls under way complete first, inside this call. */
+/* The clean end, after the last publish: the proxies are told. As of the queue. */
+void rocketmq_results_close(struct results *r, struct op *op);
+/* Calls under way complete first, inside this call. Without _close it is as if the process died. */
 void rocketmq_results_free(struct results *r);
 /* As of the queue. */
 bool rocketmq_results_ready(struct results *r);

@@ -34,6 +34,14 @@ int result_topic_init(struct result_topic *t, struct loop *l, const struct setti
     return t->port ? 0 : ERR_INVALID;
 }
 
+bool result_topic_close(struct result_topic *t, struct op *op)
+{
+    if (!t->port || t->kind != SETTINGS_QUEUE_ROCKETMQ)
+        return false;
+    rocketmq_results_close(t->port, op);
+    return true;
+}
+
 void result_topic_deinit(struct result_topic *t)
 {
     if (t->kind == SETTINGS_QUEUE_ROCKETMQ)

@@ -15,6 +15,9 @@ struct result_topic {
 /* 0, or an error with what is wrong in err. Connects in the background. */
 int result_topic_init(struct result_topic *t, struct loop *l, const struct settings *s, char *err,
                       size_t err_cap);
+/* The clean end, after the last publish: op.on_done, rc 0 at the end or at its deadline. False:
+ * there is nothing to end, and on_done does not come. */
+bool result_topic_close(struct result_topic *t, struct op *op);
 /* Calls under way complete first, inside this call. */
 void result_topic_deinit(struct result_topic *t);
 /* It can be used, as far as is known. */

@@ -18,13 +18,25 @@ static void start_pg_probe(struct daemon *d);
 
 /* --- drain --- */
 
-static void on_closed(struct op *op, int rc)
+static void end_close(struct daemon *d)
 {
-    struct daemon *d = container_of(op, struct daemon, close_op);
-    (void)rc;
+    if (--d->closing > 0)
+        return;
     log_info("drained", LOG_I("duration_ms", (loop_now_us(d->loop) - d->drain_started_us) / 1000));
     crashpoint("worker_drained");
     loop_stop(d->loop);
+}
+
+static void on_queue_closed(struct op *op, int rc)
+{
+    (void)rc;
+    end_close(container_of(op, struct daemon, close_queue));
+}
+
+static void on_results_closed(struct op *op, int rc)
+{
+    (void)rc;
+    end_close(container_of(op, struct daemon, close_results));
 }
 
 static void on_idle(struct worker *w)
@@ -35,8 +47,12 @@ static void on_idle(struct worker *w)
     sched_clear(loop_sched(d->loop), &d->timer);
     worker_deinit(w);
     d->started = false;
-    d->close_op = (struct op){on_closed, loop_now_us(d->loop) + CLOSE_US};
-    event_queue_close(&d->queue, &d->close_op);
+    int64_t end_us = loop_now_us(d->loop) + CLOSE_US;
+    d->close_queue = (struct op){on_queue_closed, end_us};
+    d->close_results = (struct op){on_results_closed, end_us};
+    d->closing = 1;
+    d->closing += result_topic_close(&d->results, &d->close_results);
+    event_queue_close(&d->queue, &d->close_queue);
 }
 
 static void begin_finishing(struct daemon *d)

@@ -49,7 +49,8 @@ struct daemon {
     bool pg_probing, pg_answered;
     struct loop_task pg_refused, catalog_told, queue_told, results_told;
     struct event_queue_wait queue_wait;
-    struct op close_op;
+    struct op close_queue, close_results;
+    int closing; /* of them under way */
 };
 
 /* control.c: the phases and the readiness checks. */

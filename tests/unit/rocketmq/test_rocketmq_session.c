@@ -423,6 +423,26 @@ static void goodbye(void **state)
     rocketmq_queue_free(q);
 }
 
+/* The results' client is one of its own, and says it for itself. */
+static void goodbye_of_the_results(void **state)
+{
+    struct world *w = *state;
+    struct rocketmq_config c = {.endpoints = w->a.target, .topic = "T"};
+    char err[200] = "";
+    struct results *r = rocketmq_results_new(w->l, &c, err, sizeof err);
+    if (!r)
+        fail_msg("%s", err);
+    UNTIL(w->l, rocketmq_results_ready(r) && w->a.n_clients == 1);
+    struct test_op t;
+    test_op_init(&t, 5 * SECONDS);
+    rocketmq_results_close(r, &t.op);
+    UNTIL(w->l, t.ends);
+    assert_int_equal(t.rc, 0);
+    assert_int_equal(w->a.n_clients, 0);
+    assert_int_equal(w->a.calls[RMQ_NOTIFY_TERMINATION], 1);
+    rocketmq_results_free(r);
+}
+
 static void goodbye_to_nobody(void **state)
 {
     struct world *w = *state;
@@ -583,6 +603,7 @@ int main(void)
         TEST(addresses_wander),
         TEST(one_route_tells_several),
         TEST(goodbye),
+        TEST(goodbye_of_the_results),
         TEST(goodbye_to_nobody),
         TEST(freed_while_closing),
         TEST(consumer_session),
