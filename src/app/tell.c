@@ -28,7 +28,8 @@ static void on_published(struct op *op, int rc)
     project_note(w, &c->publish, rc, told);
     c->busy = false;
     w->tell.under_way--;
-    begin_calls(w);
+    if (w->tell.timer.slot == 0) /* those that wait found no free call */
+        begin_calls(w);
     worker_op_ended(w);
 }
 
@@ -104,7 +105,7 @@ void tell_add(struct worker *w, const struct result *result)
         return;
     }
     t->waiting[t->n++] = *result;
-    if (t->n >= RESULTS_MAX && t->under_way < TELL_CALLS)
+    if (t->n == TELL_CALLS * RESULTS_MAX && t->under_way == 0)
         begin_calls(w);
     else if (t->n == 1)
         sched_set_in(w->sched, &t->timer, TELL_WAIT_US);

@@ -12,8 +12,10 @@
 #include "port/results.h"
 
 #define TELL_MAX 4096
-#define TELL_CALLS 8         /* under way */
-#define TELL_WAIT_US 20000   /* with MARKS_WAIT_US far below worker.relay_after */
+#define TELL_CALLS 8 /* under way */
+/* Calls that go together cost the topic's server one fsync. With MARKS_WAIT_US it is far below
+ * worker.relay_after. */
+#define TELL_WAIT_US 50000
 #define TELL_AWAY_US 2000000 /* so long after a call that failed nothing is told here */
 
 struct worker;
