@@ -1,4 +1,5 @@
-/* What a look at an item in Redis says, against what PostgreSQL had said just before (rule 34). */
+/* What a look at an item in Redis says, against what PostgreSQL had said just before (rule 34).
+ * Pure. */
 #pragma once
 
 #include "port/orders.h"

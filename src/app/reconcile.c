@@ -250,9 +250,9 @@ static enum flow_result step_tell(struct flow *f)
     struct reconcile *r = &w->reconcile;
     bool found_all = r->walk == WALKS && r->counts.republished == 0 && r->counts.unanswered == 0;
     findings_show(w);
-    report_log(w, r->item);
+    reconcile_report_log(w, r->item);
     strbuf_clear(&r->detail);
-    report_detail(w, r->item, &r->detail);
+    reconcile_report_detail(w, r->item, &r->detail);
     r->end = (struct orders_reconciled){
         .item = r->item,
         .started_ms = r->started_ms,

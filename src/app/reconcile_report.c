@@ -28,7 +28,7 @@ static void add_finding(struct strbuf *b, const struct finding *f)
     strbuf_add_char(b, '}');
 }
 
-void report_detail(const struct worker *w, struct item item, struct strbuf *out)
+void reconcile_report_detail(const struct worker *w, struct item item, struct strbuf *out)
 {
     const struct reconcile *r = &w->reconcile;
     int told = 0, more = r->dropped;
@@ -37,7 +37,7 @@ void report_detail(const struct worker *w, struct item item, struct strbuf *out)
         const struct finding *f = &r->findings.rows[i];
         if (!item_eq(f->item, item) || !finding_sure(f))
             continue;
-        if (told == REPORT_FINDINGS) {
+        if (told == RECONCILE_REPORT_FINDINGS) {
             more++;
             continue;
         }
@@ -72,7 +72,7 @@ static void log_finding(struct finding *f)
                   LOG_Z("outcome", f->mended ? f->mended : "REPORTED"));
 }
 
-void report_log(struct worker *w, struct item item)
+void reconcile_report_log(struct worker *w, struct item item)
 {
     for (int i = 0; i < w->reconcile.findings.n; i++) {
         struct finding *f = &w->reconcile.findings.rows[i];

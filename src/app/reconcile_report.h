@@ -1,14 +1,15 @@
-/* What a round found, told: to the log once per finding, to reconciliation_runs as JSON. */
+/* What a round found, told: to the log once per finding, to reconciliation_runs as JSON. Loop
+ * thread. */
 #pragma once
 
 #include "base/str.h"
 #include "core/item.h"
 
-#define REPORT_FINDINGS 32 /* in one row; the others are only counted */
+#define RECONCILE_REPORT_FINDINGS 32 /* in one row; the others are only counted */
 
 struct worker;
 
 /* Appends the JSON object of reconciliation_runs.detail: "findings" (what is sure), and figures. */
-void report_detail(const struct worker *w, struct item item, struct strbuf *out);
+void reconcile_report_detail(const struct worker *w, struct item item, struct strbuf *out);
 /* The lines of what became sure, or was mended in another way than before. */
-void report_log(struct worker *w, struct item item);
+void reconcile_report_log(struct worker *w, struct item item);

@@ -1,6 +1,6 @@
 /* The metrics of the worker's flows, with the seed's names (000 §12.2). What an adapter knows
  * better it counts itself: receives and backlog in the queue's, connections and transactions in
- * pg's. */
+ * pg's. Loop thread. */
 #pragma once
 
 #include "app/reconcile_findings.h"

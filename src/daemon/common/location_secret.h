@@ -1,4 +1,4 @@
-/* The keys of location tokens (core/location_token.h), of a file of secrets. */
+/* The keys of location tokens (core/location_token.h), of a file of secrets. Start-up. */
 #pragma once
 
 #include "core/location_token.h"

@@ -1,4 +1,4 @@
-/* The settings as RocketMQ's adapter wants them: one place for all its users. */
+/* The settings as RocketMQ's adapter wants them: one place for all its users. Start-up. */
 #pragma once
 
 #include "adapter/rocketmq/rocketmq.h"

@@ -66,7 +66,8 @@ struct stock *ctl_stock(struct ctl *c)
         ctl_complain("%s", err);
         return NULL;
     }
-    /* Calls wait for a connection only `redis.slot`: here the time of a dial is waited for. */
+    /* Calls wait for a connection only `redis.slot_timeout`: here the time of a dial is waited for.
+     */
     int64_t give_up_us = clock_mono_us() + c->settings.redis.dial_us * 2;
     while (!redis_stock_ready(c->stock) && clock_mono_us() < give_up_us)
         ctl_sleep(c, 1000);
