@@ -62,6 +62,8 @@ static bool worth_postgresql(const struct lookup *l)
 static void on_redis(struct op *op, int rc)
 {
     struct lookup *l = container_of(op, struct lookup, call.op);
+    if (rc == 0 && reservation_outlived(&l->call.found, l->call.version))
+        rc = 1;
     l->seen.redis_rc = rc;
     l->record_us = l->pool->sched->now_us;
     l->gone_back = rc >= 0 && past_behind(&l->pool->past, l->answer.item, l->call.version,

@@ -25,9 +25,12 @@
  *                                       with a token, else ITEM
  *   failed               PostgreSQL's   open: that; absent: 503     503
  *
+ * Between an order's commit and its settling an end is known to PostgreSQL alone: where that fails
+ * just then, whoever heard of the end hears Redis's open state once more, as all who wait do.
+ *
  * A final record is believed, but not of a store that has gone back, nor one that a rebuild did not
  * find: PostgreSQL is asked, and the higher rank wins. Of the latter EPOCH also says, without a
- * token, whether it is lost.
+ * token, whether it is lost; an order that a rebuild did not find is as absent as in PostgreSQL.
  *
  * Invariant: the record's key holds the user, and an order is compared with the user, so that
  * nobody hears of what is somebody else's: it is absent to them. NOT_FOUND is said only after every

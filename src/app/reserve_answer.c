@@ -48,6 +48,8 @@ static void tell_replay(struct reserve *r)
 {
     bool own = reserve_is_own(r);
     tell_record(r, reserve_answer_of_record(&r->hold.found));
+    if (reservation_outlived(&r->hold.found, r->hold.version)) /* query-api finds out */
+        r->answer.verdict = (struct verdict){VERDICT_QUEUED, REASON_NONE};
     r->answer.replayed = !own;
     metric_add(own ? r->pool->count.created : r->pool->count.replayed, 1);
 }

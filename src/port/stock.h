@@ -23,6 +23,14 @@ struct reservation {
     char queue_id[32]; /* the stream id of the last publish, zero-terminated; "" on other queues */
 };
 
+/* An order that no rebuild has found: it gives each active one its own epoch (rule 36), so
+ * PostgreSQL does not have this one any more, and the record proves nothing. `v`: where its item
+ * stands. */
+static inline bool reservation_outlived(const struct reservation *r, struct item_version v)
+{
+    return r->status == RESERVATION_ORDERED && r->epoch < v.epoch;
+}
+
 /* --- reserve: outcomes (rc >= 0); codes 0–4 as in the seed --- */
 enum stock_reserved {
     STOCK_CREATED = 0, /* found = the new reservation */

@@ -444,6 +444,25 @@ static void test_rank_never_falls(void **state)
     }
 }
 
+/* An order that both stores have lost, and of which an old copy of Redis still tells. */
+static void test_an_order_that_no_rebuild_has_found_is_not_believed(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_init(&f, SETUP);
+    fixture_reserve(&f, 5, 1);
+    fixture_settle(&f, 5, 1, (struct verdict){VERDICT_SUCCEEDED, REASON_NONE});
+    fixture_ask(&f, 5, 1);
+    assert_string_equal(f.trace, "ANSWER@1.0 200 SUCCEEDED redis");
+    mem_stock_set_epoch(f.stock, f.item, 2);
+    fixture_ask(&f, 5, 1);
+    assert_string_equal(f.trace, "PG@1.0 ITEM@3.0 ANSWER@4.0 404 NOT_FOUND none"); /* no token */
+    fixture_place(&f, 5, 1);
+    fixture_ask(&f, 5, 1);
+    assert_string_equal(f.trace, "PG@1.0 ANSWER@3.0 200 SUCCEEDED postgresql");
+    fixture_deinit(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -465,6 +484,7 @@ int main(void)
         cmocka_unit_test(test_a_final_record_of_before),
         cmocka_unit_test(test_a_record_that_nobody_holds),
         cmocka_unit_test(test_rank_never_falls),
+        cmocka_unit_test(test_an_order_that_no_rebuild_has_found_is_not_believed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -58,6 +58,22 @@ static void test_replay_while_queued(void **state)
     fixture_deinit(&f);
 }
 
+/* An order that no rebuild has found proves nothing: what there is, query-api finds out. */
+static void test_replay_of_an_order_of_an_epoch_that_is_over(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_init(&f, 3, 4);
+    fixture_buy(&f, 5, 1);
+    fixture_settle(&f, 5, 1, (struct verdict){VERDICT_SUCCEEDED, REASON_NONE}, false);
+    mem_stock_set_epoch(f.stock, f.item, 2);
+    fixture_buy(&f, 5, 1);
+    assert_int_equal(f.last.answer, ANSWER_ACCEPTED);
+    assert_int_equal(f.last.verdict.state, VERDICT_QUEUED);
+    assert_int_equal(f.last.epoch, 1);
+    fixture_deinit(&f);
+}
+
 static void test_duplicate_names_their_own(void **state)
 {
     struct fixture f;
@@ -148,6 +164,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_replay_tells_the_same),
         cmocka_unit_test(test_replay_while_queued),
+        cmocka_unit_test(test_replay_of_an_order_of_an_epoch_that_is_over),
         cmocka_unit_test(test_duplicate_names_their_own),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_hint),
