@@ -112,6 +112,13 @@ void mem_stock_put_buyer(struct stock *s, struct item item, const struct reserva
 void mem_stock_forget_pending(struct stock *s, struct item item, int64_t user_id);
 void mem_stock_break_item(struct stock *s, struct item item, const char *key);
 
+/* All items as they are, and again as they were then: a Redis restarted from a snapshot. NULL is no
+ * snapshot to free. */
+struct mem_stock_snapshot;
+struct mem_stock_snapshot *mem_stock_snapshot(struct stock *s);
+void mem_stock_restore(struct stock *s, const struct mem_stock_snapshot *snap);
+void mem_stock_snapshot_free(struct mem_stock_snapshot *snap);
+
 /* The news of items (PUBLISH), delivered half a latency after the change. */
 void mem_stock_news_start(struct stock *s,
                           struct stock_news *news); /* on_link(true) comes by timer */
