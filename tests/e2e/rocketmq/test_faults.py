@@ -74,7 +74,7 @@ def test_half_of_all_replies_to_sends_are_lost(mq, faults):
     link, = through(faults, mq, s.api)
     with s:
         lost = 0
-        while lost < (2_000 if FULL else 200):
+        while lost < (2_000 if FULL else 500):
             item = s.item(stock=200)
             with link.drop_reply("http2", "SendMessage", count=0, percent=50) as toxic:
                 s.storm(item, 240, "--rate", 200)
