@@ -33,6 +33,7 @@ static void note_outcome(struct worker *w, struct work *k, const struct orders_r
     switch (outcome_of(w, r)) {
     case ORDERS_CREATED:
         metric_add(w->metrics.order_created, 1);
+        unsure_counted(&w->unsure, &r->message_id);
         metric_observe_us(w->metrics.order_delay, w->wall_us(w) - k->e.created_at_us);
         worker_outcome(k, OUTCOME_CREATED);
         break;

@@ -179,6 +179,25 @@ static void test_a_lost_commit_is_asked_again(void **state)
     finish_clean(&x);
 }
 
+/* I11: a second copy that gets no answer is no second order. */
+static void test_a_copy_without_an_answer_is_not_counted(void **state)
+{
+    struct world x;
+    (void)state;
+    world_init(&x, 100);
+    world_start(&x);
+    world_reserve(&x, ITEM, 1);
+    world_run(&x, 700 * MS);
+    int64_t made = (int64_t)metric_value(x.w->metrics.order_created);
+    world_trace(&x);
+    mem_jobs_fault_all(x.jobs, MEM_ORDERS_PLACE, 1, MEM_FAULT_REPLY_LOST, 0);
+    world_post_again(&x, ITEM, 1);
+    world_run(&x, 1 * S);
+    assert_non_null(strstr(world_trace(&x), "place 1=ERR_UNCERTAIN | place 1 "));
+    assert_int_equal(metric_value(x.w->metrics.order_created), made);
+    finish_clean(&x);
+}
+
 static void test_retries_have_a_budget(void **state)
 {
     struct world x;
@@ -454,6 +473,7 @@ int main(void)
         cmocka_unit_test(test_a_conflict_runs_again_with_the_same_ids),
         cmocka_unit_test(test_three_conflicts_give_it_back_uncounted),
         cmocka_unit_test(test_a_lost_commit_is_asked_again),
+        cmocka_unit_test(test_a_copy_without_an_answer_is_not_counted),
         cmocka_unit_test(test_retries_have_a_budget),
         cmocka_unit_test(test_one_bad_message_among_good_ones),
         cmocka_unit_test(test_all_failing_alike_counts_for_none),
