@@ -4,8 +4,8 @@ from faultproxy import script
 from faults import Linked
 from services import wait_for
 
-# One message at a time, so that each lost answer is one transaction's.
-SETTINGS = {"worker.batch_max": "1", "worker.retry_floor": "1000", "worker.breaker_cooldown": "50ms"}
+# One message at a time, so that each lost answer is one transaction's; and none is given up because the machine is busy.
+SETTINGS = {"worker.batch_max": "1", "worker.tx_budget": "20s", "worker.retry_floor": "1000", "worker.breaker_cooldown": "50ms"}
 
 
 def test_each_lost_commit_is_counted():

@@ -36,6 +36,11 @@ def wait_for(what, condition, timeout=30.0):
         pause = min(1.3 * pause, 0.05)
 
 
+def as_from_a_terminal():
+    """As preexec_fn of what is to be interrupted: a shell's background passes SIGINT on as ignored, and so do we."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @functools.lru_cache(maxsize=None)
 def _namespaces():
     return subprocess.run(["unshare", "--user", "true"], stderr=subprocess.DEVNULL).returncode == 0
