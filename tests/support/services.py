@@ -33,7 +33,7 @@ def wait_for(what, condition, timeout=30.0):
         if time.monotonic() > end:
             raise TimeoutError(f"waited {timeout} s for {what}")
         time.sleep(pause)
-        pause = min(1.3 * pause, 0.05)
+        pause = min(1.3 * pause, 0.025)
 
 
 def as_from_a_terminal():
