@@ -70,12 +70,10 @@ void sim_heal(struct sim *x)
             continue;
         mem_faults_clear(mem_stock_faults(k->stock), -1);
         mem_faults_clear(mem_queue_faults(k->queue), -1);
-        for (int t = 0; t < k->jobs->threads; t++)
-            mem_faults_clear(mem_orders_faults(mem_jobs_orders(k->jobs, t)), -1);
+        mem_jobs_clear_faults(k->jobs);
     }
     mem_faults_clear(mem_stock_faults(x->query.stock), -1);
-    for (int t = 0; t < x->query.jobs->threads; t++)
-        mem_faults_clear(mem_orders_faults(mem_jobs_orders(x->query.jobs, t)), -1);
+    mem_jobs_clear_faults(x->query.jobs);
 }
 
 static void redis_is_flushed(struct sim *x)

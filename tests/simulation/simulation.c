@@ -216,11 +216,9 @@ void sim_kill_worker(struct sim *x, int i)
     mem_faults_clear(mem_stock_faults(k->stock), -1);
     mem_faults_clear(mem_queue_faults(k->queue), -1);
     cut_off(k->stock, k->queue);
-    for (int op = 0; op < MEM_ORDERS_OPS; op++) {
-        for (int t = 0; t < k->jobs->threads; t++)
-            mem_faults_clear(mem_orders_faults(mem_jobs_orders(k->jobs, t)), op);
+    mem_jobs_clear_faults(k->jobs);
+    for (int op = 0; op < MEM_ORDERS_OPS; op++)
         mem_jobs_fault_all(k->jobs, op, 0, MEM_FAULT_REQUEST_LOST, 0);
-    }
     stopping = x;
     k->idle = false;
     worker_stop(k->w, on_idle);
