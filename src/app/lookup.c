@@ -8,7 +8,6 @@ struct lookup {
     int64_t user_id, order_id, deadline_us;
     struct timer timer; /* the end of the budget, in PG and ITEM */
     struct stock_lookup call;
-    bool gone_back; /* the store's answer is older than one before */
     struct reads_waiter read;
     struct item_waiter view;
     int64_t record_us; /* when Redis answered for the record: an older view of its item proves
@@ -48,12 +47,11 @@ static void wait_until_deadline(struct lookup *l)
 
 /* --- REDIS --- */
 
-static bool worth_postgresql(const struct lookup *l)
+/* gone_back: the store's answer is older than one before. */
+static bool worth_postgresql(const struct lookup *l, bool gone_back)
 {
     const struct lookup_seen *s = &l->seen;
-    if (s->redis_rc != 0)
-        return true;
-    if (s->left_behind || l->gone_back)
+    if (s->redis_rc != 0 || s->left_behind || gone_back)
         return true;
     int64_t age_ms = l->call.now_ms - s->redis.created_at_ms;
     return !verdict_terminal(s->redis.verdict.state) && age_ms > l->pool->fallback_after_us / 1000;
@@ -66,12 +64,12 @@ static void on_redis(struct op *op, int rc)
         rc = 1;
     l->seen.redis_rc = rc;
     l->record_us = l->pool->sched->now_us;
-    l->gone_back = rc >= 0 && past_behind(&l->pool->past, l->answer.item, l->call.version,
-                                          l->pool->sched->now_us);
+    bool gone_back =
+        rc >= 0 && past_behind(&l->pool->past, l->answer.item, l->call.version, l->record_us);
     l->seen.left_behind = rc == 0 && l->call.found.epoch < l->call.version.epoch;
     if (rc == 0)
         l->seen.redis = l->call.found;
-    if (l->watched && worth_postgresql(l))
+    if (l->watched && worth_postgresql(l, gone_back))
         flow_goto(&l->flow, LOOKUP_PG);
     else
         go_on(l);
