@@ -344,12 +344,25 @@ def test_an_order_that_cannot_be_placed_again():
         assert s.state(item, 1, first[1][0]).code == "SUCCEEDED"
 
 
-def test_a_synchronous_standby_is_promoted():
-    """It has every order that was committed: nothing is placed again, and the timeline's walk finds nothing."""
+def with_standby():
+    """A System whose programs look for whichever of its PostgreSQL and a second one takes writes; neither runs yet."""
     standby = PrivatePostgres()
     s = System(QUICK)
     s.settings["pg.conninfo"] = (f"host={s.pg.dir},{standby.dir} user=seckill dbname=postgres "
                                  "target_session_attrs=read-write connect_timeout=2")
+    return s, standby
+
+
+def fail_over(s, standby):
+    primary, s.pg = s.pg, standby
+    primary.kill()
+    primary.stop()
+    standby.promote()
+
+
+def test_a_synchronous_standby_is_promoted():
+    """It has every order that was committed: nothing is placed again, and the timeline's walk finds nothing."""
+    s, standby = with_standby()
     try:
         with s:
             standby.follow(s.pg).start()
@@ -359,10 +372,7 @@ def test_a_synchronous_standby_is_promoted():
             item = s.item(stock=100)
             storm = s.storm(item, 200, "--rate", 400, background=True)
             wait_for("orders", lambda: item.orders() >= 30)
-            primary, s.pg = s.pg, standby
-            primary.kill()
-            primary.stop()
-            standby.promote()
+            fail_over(s, standby)
             s.sql("ALTER SYSTEM SET synchronous_standby_names = ''")
             s.sql("SELECT pg_reload_conf()")
             s.storm_end(storm)
@@ -378,10 +388,7 @@ def test_a_synchronous_standby_is_promoted():
 def test_a_standby_that_lacks_the_last_orders_is_promoted():
     """failures.md 22: they are found through Redis, and placed again with the same ids; nothing is sold twice meanwhile. A cancel
     that the standby lacks is carried out again."""
-    standby = PrivatePostgres()
-    s = System(QUICK)
-    s.settings["pg.conninfo"] = (f"host={s.pg.dir},{standby.dir} user=seckill dbname=postgres "
-                                 "target_session_attrs=read-write connect_timeout=2")
+    s, standby = with_standby()
     try:
         with s:
             standby.follow(s.pg).start()
@@ -396,10 +403,7 @@ def test_a_standby_that_lacks_the_last_orders_is_promoted():
             last = bought(s, item, range(4, 8))
             assert s.cancel(item, 2, first[2][0]).status == 202
             wait_for("the cancel to be told", lambda: s.state(item, 2, first[2][0]).code == "CANCELLED")
-            primary, s.pg = s.pg, standby
-            primary.kill()
-            primary.stop()
-            standby.promote()
+            fail_over(s, standby)
             wait_for("the orders", lambda: s.sql("SELECT count(*) FROM orders") == [(7,)])
             assert dict(s.sql("SELECT user_id, order_id::text FROM orders")) == {
                 u: order for u, (_, order) in {**first, **last}.items()}

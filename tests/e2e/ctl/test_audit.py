@@ -618,19 +618,23 @@ def i4_quarantined_and_not_in_the_list(s):
     return {"I4"}, f"message {message} is in quarantine, and no dead letter"
 
 
-def i3_told_and_nowhere(s):
-    """The answer to its POST was lost; but the status call knew it."""
+def unanswered(s):
+    """The key of a request that was made and got no answer."""
     key = str(uuid.uuid4())
     s.append({"type": "invoke", "user": 9999, "key": key, "t": 1_000_000_000_000_000},
              {"type": "unknown", "user": 9999, "key": key, "t": 1_000_000_000_000_000})
+    return key
+
+
+def i3_told_and_nowhere(s):
+    """The answer to its POST was lost; but the status call knew it."""
+    key = unanswered(s)
     s.state(("", 9999, key), 1, 2, "QUEUED")
     return {"I3"}, f"user 9999, request {key}: was told a state, and is nowhere now"
 
 
 def i3_told_an_end_and_nowhere(s):
-    key = str(uuid.uuid4())
-    s.append({"type": "invoke", "user": 9999, "key": key, "t": 1_000_000_000_000_000},
-             {"type": "unknown", "user": 9999, "key": key, "t": 1_000_000_000_000_000})
+    key = unanswered(s)
     s.state(("", 9999, key), 1, 2, "SUCCEEDED")
     return {"I3"}, f"user 9999, request {key}: was told an end, and is nowhere now"
 
