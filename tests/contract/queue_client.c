@@ -117,8 +117,13 @@ int client_receive_end(struct pending_receive *p, struct hand *h)
 int client_receive(struct queue *q, struct hand *h, int max, int64_t wait_us)
 {
     struct pending_receive p;
-    client_receive_start(&p, q, max, wait_us);
-    return client_receive_end(&p, h);
+    int64_t end = backend_now_us() + PATIENCE_US;
+    int rc;
+    do {
+        client_receive_start(&p, q, max, wait_us);
+        rc = client_receive_end(&p, h);
+    } while (rc == ERR_UNAVAIL && backend_traits.refuses && backend_now_us() < end);
+    return rc;
 }
 
 static void on_batch(struct op *op, int rc)

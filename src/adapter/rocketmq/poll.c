@@ -81,6 +81,12 @@ static void failed(struct rmq_poll *p, const struct rmq_answer *a)
     if (o->source->dead)
         return;
     metric_add(c->m.receive_failures, 1);
+    static struct log_limit limit;
+    uint64_t more;
+    if (log_allowed(&limit, rmq_consumer_now(c), &more))
+        log_warn("rocketmq: a poll failed; it is tried again", LOG_Z("broker", o->name),
+                 LOG_I("code", a->code), LOG_Z("text", a->text),
+                 LOG_I("suppressed", (int64_t)more));
     rmq_receive_failed(c, a->rc ? a->rc : ERR_UNAVAIL);
 }
 
