@@ -102,7 +102,10 @@ void h2_link_flush(struct h2_link *k)
     while (more && !k->doomed && k->session) {
         h2_channel_submit(ch, k);
         h2_session_pump(k);
-        more = k->out.len - k->out_at >= OUT_SOFT_MAX;
+        /* A reset that went out just now left its place to who waits, and nothing else may come that
+         * would tell. */
+        more = k->out.len - k->out_at >= OUT_SOFT_MAX ||
+               (k->phase == LINK_UP && !list_empty(&ch->waiting) && h2_session_room(k));
         if (!write_out(k))
             return;
         more = more && !k->want_write;
