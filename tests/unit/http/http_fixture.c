@@ -300,7 +300,10 @@ void peer_says(struct peer *p, const char *s)
 
 static ssize_t more(struct peer *p)
 {
-    ssize_t n = recv(p->fd, p->bytes + p->len, sizeof p->bytes - p->len, 0);
+    ssize_t n;
+    do /* with a time limit of its own it is interrupted by whatever stops a process and wakes it */
+        n = recv(p->fd, p->bytes + p->len, sizeof p->bytes - p->len, 0);
+    while (n < 0 && errno == EINTR);
     if (n > 0)
         p->len += (size_t)n;
     return n;

@@ -24,7 +24,7 @@ static void on_turn(struct timer *t)
 int64_t until_begin(struct loop *l)
 {
     (void)l;
-    return clock_mono_us() + 10 * SECONDS;
+    return clock_mono_us() + 60 * SECONDS;
 }
 
 bool until_turn(struct loop *l, int64_t end_us)

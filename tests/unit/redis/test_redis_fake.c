@@ -19,6 +19,8 @@ static void start(struct redis_config c)
     fake_start(&fake, loop);
     c.url = fake.url;
     c.metric_link = "fake";
+    if (!c.slot_us)
+        c.slot_us = 20 * SECONDS; /* a connection takes what it takes */
     r = redis_new(loop, &c);
     assert_non_null(r);
     UNTIL(loop, redis_ready(r));

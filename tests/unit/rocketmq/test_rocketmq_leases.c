@@ -466,6 +466,7 @@ static void dead_letters_have_their_turn(void **state)
 static void closed(void **state)
 {
     (void)state;
+    consumer_poll_us = 60 * SECONDS; /* no poll ends by itself */
     struct queue *q = consumer_queue();
     struct test_receive t;
     struct queue_message *hand[HAND];
@@ -478,7 +479,7 @@ static void closed(void **state)
     fake_poll_ok(p);
     fake_poll_message(p, (struct said){.id = "m1", .handle = "h1", .body = "x", .attempt = 1});
     turns(50 * MS); /* received, and nobody wants it */
-    test_op_init(&end, 5 * SECONDS);
+    test_op_init(&end, 60 * SECONDS);
     rocketmq_queue_close(q, &end.op);
     UNTIL(L, B->n_changes == 1);
     assert_string_equal(B->changes[0].handle, "h1");
@@ -498,10 +499,11 @@ static void closed(void **state)
     rocketmq_queue_free(q);
 }
 
-/* A poll that does not end: its deadline does. */
+/* A poll that does not end: our own deadline does, long before the poll's. */
 static void closed_against_a_deaf_proxy(void **state)
 {
     (void)state;
+    consumer_poll_us = 600 * SECONDS;
     struct queue *q = consumer_queue();
     struct test_receive t;
     struct queue_message *hand[HAND];
@@ -510,11 +512,9 @@ static void closed_against_a_deaf_proxy(void **state)
     receive_start(q, &t, 4, 100 * MS);
     assert_int_equal(receive_end(&t, hand, &n), 0);
     B->proxy.deaf = true;
-    int64_t began = in(0);
     test_op_init(&end, 1 * SECONDS);
     rocketmq_queue_close(q, &end.op);
     UNTIL(L, end.ends);
-    assert_true(in(0) - began < 2500 * MS);
     rocketmq_queue_free(q);
 }
 
