@@ -1,10 +1,11 @@
 #!/usr/bin/python3
 """Figures, not a test: what results cost an order, how soon a buyer reads what was decided, how soon a unit that came back is sold.
 
-    bench/projection.py [results|read|again]… [--rounds N] [--orders N] [--bin DIR]
+    bench/projection.py [results|read|again]… [--rounds N] [--orders N] [--bin DIR] [--queue KIND]
 
 results  a backlog of so many accepted requests, then one order-worker: CPU µs per order of worker, Redis and PostgreSQL, with
-         results.enabled and without, by turns, until everything is settled (and published)
+         results.enabled and without, by turns, until everything is settled (and published). On RocketMQ the broker's CPU too, and
+         first a round that is not counted: a JVM's first messages cost five times as much
 read     orders at 50 a second; from the commit (at the latest: orders.created_at, when the transaction began) to the first GET that
          says SUCCEEDED, asked every 2 ms
 again    stock 1, two seckill-apis whose hints refuse everybody; from the cancel's commit (as above) to the 202 of a stranger on
@@ -13,6 +14,7 @@ again    stock 1, two seckill-apis whose hints refuse everybody; from the cancel
 A private Redis (AOF always) and PostgreSQL (fsync), release programs. One line of JSON a figure. Other programs' CPU is told with it.
 """
 import argparse
+import contextlib
 import json
 import os
 import statistics
@@ -24,6 +26,7 @@ import uuid
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, f"{ROOT}/tests/support")
 import client  # noqa: E402
+from private_rocketmq import PrivateRocketmq  # noqa: E402
 from services import wait_for  # noqa: E402
 from system import System  # noqa: E402
 
@@ -67,14 +70,16 @@ def percentiles(ms):
     return {"n": len(ms), **{f"p{p}_ms": round(ms[min(len(ms) - 1, len(ms) * p // 100)], 1) for p in (50, 90, 99)}, "max_ms": round(ms[-1], 1)}
 
 
-def drain(a, enabled):
+def drain(a, enabled, mq):
     """CPU µs per order."""
-    with System({"results.enabled": enabled, "worker.recover_after": "60s"}, bin_dir=a.bin) as s:
+    with System({"results.enabled": enabled, "worker.recover_after": "60s"}, bin_dir=a.bin, queue=mq) as s:
         item = s.item(stock=a.orders)
         s.worker.terminate()
         s.storm(item, a.orders, "--rate", 3000, "--connections", 64)
         n = int(s.redis_client.hlen(item.key("buyers")))
         servers = {"redis": lambda: [s.redis.pid], "postgresql": s.pg.processes}
+        if mq:
+            servers["broker"] = lambda: [part.pid for part in mq.parts]
         before = {k: cpu_s(v()) for k, v in servers.items()}
         began, others = time.monotonic(), busy_s()
         s.worker.start()
@@ -88,19 +93,24 @@ def drain(a, enabled):
         used["worker"] = cpu_s([s.worker.pid])
         others = busy_s() - others - sum(used.values())
         item.await_settled()
-        return {**{k: v * 1e6 / n for k, v in used.items()}, "all": sum(used.values()) * 1e6 / n, "orders": n,
+        each = {k: v * 1e6 / n for k, v in used.items()}
+        return {**each, "all": sum(each.values()), "all_but_broker": sum(v for k, v in each.items() if k != "broker"), "orders": n,
                 "orders_per_s": n / (committed or took), "others_cores": others / took}
 
 
 def results(a):
     found = {"true": [], "false": []}
-    for n in range(2 * a.rounds):
-        enabled = ("false", "true", "true", "false")[n % 4]
-        found[enabled].append(drain(a, enabled))
+    with PrivateRocketmq() if a.queue == "rocketmq" else contextlib.nullcontext() as mq:
+        if mq:
+            drain(a, "true", mq)
+        for n in range(2 * a.rounds):
+            enabled = ("false", "true", "true", "false")[n % 4]
+            found[enabled].append(drain(a, enabled, mq))
     for enabled, rounds in found.items():
-        say("results", enabled=enabled, rounds=len(rounds), **{k: spread([r[k] for r in rounds]) for k in rounds[0]})
-    on, off = (statistics.median(r["all"] for r in found[k]) for k in ("true", "false"))
-    say("results", ratio_cpu=round(on / off, 3))
+        say("results", queue=a.queue, enabled=enabled, rounds=len(rounds), **{k: spread([r[k] for r in rounds]) for k in rounds[0]})
+    for what in ("all", "all_but_broker") if a.queue == "rocketmq" else ("all",):
+        on, off = (statistics.median(r[what] for r in found[k]) for k in ("true", "false"))
+        say("results", queue=a.queue, of=what, ratio_cpu=round(on / off, 3))
 
 
 def state_request(s, item, user, key):
@@ -183,6 +193,7 @@ def main():
     p.add_argument("what", nargs="*", choices=["results", "read", "again", []], default=[])
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--orders", type=int, default=20_000)
+    p.add_argument("--queue", choices=["redis_stream", "rocketmq"], default="redis_stream", help="of results (default: redis_stream)")
     p.add_argument("--bin", default=f"{ROOT}/build/release/bin")
     a = p.parse_args()
     for what in a.what or ["results", "read", "again"]:
