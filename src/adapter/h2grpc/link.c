@@ -102,8 +102,8 @@ void h2_link_flush(struct h2_link *k)
     while (more && !k->doomed && k->session) {
         h2_channel_submit(ch, k);
         h2_session_pump(k);
-        /* A reset that went out just now left its place to who waits, and nothing else may come that
-         * would tell. */
+        /* A reset that went out just now left its place to who waits, and nothing else may come
+         * that would tell. */
         more = k->out.len - k->out_at >= OUT_SOFT_MAX ||
                (k->phase == LINK_UP && !list_empty(&ch->waiting) && h2_session_room(k));
         if (!write_out(k))
