@@ -68,14 +68,14 @@ function(seckill_test name)
     target_compile_definitions(${name} PRIVATE SECKILL_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test)
     add_test(NAME ${name} COMMAND ${name})
-    set_tests_properties(${name} PROPERTIES TIMEOUT 300 LABELS "${arg_LABELS}" ENVIRONMENT "${arg_ENV}")
+    set_tests_properties(${name} PROPERTIES TIMEOUT 900 LABELS "${arg_LABELS}" ENVIRONMENT "${arg_ENV}")
 endfunction()
 
 # seckill_pytest(NAME FILE [LABELS …] [ARGS …]): a pytest file, run by CTest against this build's programs.
 function(seckill_pytest name file)
     cmake_parse_arguments(arg "" "TIMEOUT" "LABELS;ARGS" ${ARGN})
     if(NOT arg_TIMEOUT)
-        set(arg_TIMEOUT 600)
+        set(arg_TIMEOUT 1200)
     endif()
     add_test(NAME ${name} COMMAND /usr/bin/python3 -m pytest -q -x -p no:cacheprovider ${file} ${arg_ARGS}
         WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
