@@ -200,7 +200,7 @@ def test_the_hint_refuses_losers_without_redis_and_nobody_else():
         order = s.sql("SELECT order_id FROM orders WHERE user_id = 7")[0][0]
         cancel(s, item, order)
         item.await_settled()
-        wait_for("the news", lambda: s.buy(item, 3000).status == 202, 5)
+        wait_for("the news", lambda: s.buy(item, 3000).status == 202)
         item.await_settled()
         assert item.orders() == 20
         # Rule 12: the released one's replay may hear SOLD_OUT again; the status call tells the reason.

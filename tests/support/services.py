@@ -21,7 +21,7 @@ SOURCE = os.path.dirname(os.path.dirname(SUPPORT))
 PG_BIN = "/usr/lib/postgresql/15/bin"
 
 
-def wait_for(what, condition, timeout=30.0):
+def wait_for(what, condition, timeout=90.0):
     """Polls condition() until it is true and returns its value. What takes longer is asked less often: the processor is
     for who is waited for."""
     end = time.monotonic() + timeout
@@ -112,7 +112,7 @@ class Server:
         os.kill(self.pid, signal.SIGKILL)
         self._ended()
 
-    def await_exit(self, timeout=30.0):
+    def await_exit(self, timeout=90.0):
         """Until it ended by itself; start() brings it back."""
         wait_for(f"{type(self).__name__} to end", lambda: self.tether.poll() is not None, timeout)
         self._ended()

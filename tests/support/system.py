@@ -95,7 +95,7 @@ class Program(Server):
         try:
             metrics = self.metrics()
         except (OSError, client.Closed):
-            wait_for(f"{self.part} to answer, or to end", lambda: not self.alive(), 10)
+            wait_for(f"{self.part} to answer, or to end", lambda: not self.alive(), 30)
             return
         self._observe(metrics, final)
 

@@ -138,7 +138,7 @@ class Worker:
         wait_for("the admin port", lambda: os.path.exists(self.ports))
         port = int(open(self.ports).read().split("admin=")[1])
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as e:
             return e.code, e.read().decode()

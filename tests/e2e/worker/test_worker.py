@@ -128,14 +128,13 @@ def test_slow_rows_come_through_at_their_speed(sale):
     try:
         s.reserve(range(1, 81))
         with Worker(s, **{"queue.lease": "10s", "worker.lease_margin": "2s"}) as w:
-            wait_for("the first order", lambda: s.orders() > 0, 10)
-            start, last, done, stall = time.monotonic(), time.monotonic(), s.orders(), 0
-            while done < 80:
-                now = s.orders()
-                stall, last, done = max(stall, time.monotonic() - last), time.monotonic() if now > done else last, now
-                assert time.monotonic() - start < 20
+            wait_for("the first order", lambda: s.orders() > 0)
+            end, seen = time.monotonic() + 90, [s.orders()]  # by looks, not by the clock: who looks stands still with the machine
+            while seen[-1] < 80:
+                assert time.monotonic() < end
                 time.sleep(0.02)
-            assert stall < 1.5
+                seen.append(s.orders())
+            assert max(map(seen.count, seen)) < 75
             s.wait_settled()
             assert w.metric('seckill_mq_delivery_attempt{bucket="2-3"}') == 0
             assert w.metric("seckill_suspects_total") == 0
@@ -156,13 +155,13 @@ def test_healthy_ones_behind_garbage(sale):
     pipe.execute()
     s.reserve(range(1, 6))
     with Worker(s) as w:
-        said = w.log.tell()
-        wait_for("the orders behind", lambda: s.orders() == 5, 5)
+        said, began = w.log.tell(), time.monotonic()
+        wait_for("the orders behind", lambda: s.orders() == 5)
         s.wait_settled()
         assert w.terminate() == 0
         log = open(w.log_path, encoding="utf-8")
         log.seek(said)
-        assert log.read().count("message quarantined") < 10
+        assert log.read().count("message quarantined") <= 3 + time.monotonic() - began
     assert s.dead_letters() == 2000
     s.dead_letters = lambda: 0  # they hold no unit
     s.audit(5)
@@ -195,7 +194,7 @@ def test_the_drain_deadline(sale, postgres):  # noqa: F811
             wait_for("messages in hand", lambda: w.metric("seckill_mq_inflight_messages") == 50)
             start = time.monotonic()
             assert w.terminate() == 0
-            assert 0.3 <= time.monotonic() - start < 5
+            assert 0.3 <= time.monotonic() - start < 18  # worker.tx_budget
         other.rollback()
     assert s.unacked() == 50
     for message in s.redis.xpending_range(s.tag + "events", "seckill-order-create-v1", "-", "+", 100):
