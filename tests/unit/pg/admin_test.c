@@ -67,7 +67,7 @@ static void test_rule25_dead_letters(void **state)
     struct item item = fixture_item(5), found;
     struct orders_row row;
     fixture_rows(&row, 1);
-    struct ctx ctx = fixture_ctx(5000000);
+    struct ctx ctx = fixture_ctx(60000000);
     struct orders_dead_letter dl = {.decoded = true,
                                     .message_id = row.message_id,
                                     .request_id = row.request_id,

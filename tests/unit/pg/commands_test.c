@@ -25,13 +25,13 @@ static struct orders_command command_of(const struct orders_row *r, const char *
 
 static int cancel(struct item item, struct orders_command *rows, int n, bool give_up)
 {
-    struct ctx ctx = fixture_ctx(5000000);
+    struct ctx ctx = fixture_ctx(60000000);
     return fixture_orders->ops->cancel(fixture_orders, &ctx, item, rows, n, give_up);
 }
 
 static int pay(struct item item, struct orders_command *rows, int n, bool give_up)
 {
-    struct ctx ctx = fixture_ctx(5000000);
+    struct ctx ctx = fixture_ctx(60000000);
     return fixture_orders->ops->pay(fixture_orders, &ctx, item, rows, n, give_up);
 }
 
@@ -61,7 +61,7 @@ static void test_cancel(void **state)
     assert_false(c[1].fresh);
     assert_int_equal(c[1].outbox_id, 0);
     struct orders_inventory inv;
-    struct ctx ctx = fixture_ctx(5000000);
+    struct ctx ctx = fixture_ctx(60000000);
     assert_int_equal(fixture_orders->ops->inventory(fixture_orders, &ctx, item, &inv), 0);
     assert_int_equal(inv.sold, 0);
     assert_int_equal(cancel((struct item){1, 1}, c, 1, false), ERR_NOTFOUND);
@@ -115,7 +115,7 @@ static void test_park(void **state)
     fixture_place(item, rows, 3);
     struct orders_command c[3] = {command_of(&rows[0], NULL), command_of(&rows[1], NULL),
                                   command_of(&rows[2], "parked-1")};
-    struct ctx ctx = fixture_ctx(5000000);
+    struct ctx ctx = fixture_ctx(60000000);
     assert_int_equal(cancel(item, &c[0], 1, false), 0);
     int n = 2;
     assert_int_equal(fixture_orders->ops->park(fixture_orders, &ctx, item, EVENT_CANCEL, c, &n), 0);
@@ -158,7 +158,7 @@ static void test_parked(void **state)
     assert_int_equal(cancel(item, &c, 1, false), 0);
     assert_int_equal(c.outcome, ORDERS_PARKED);
     static struct orders_parked parked[4];
-    struct ctx ctx = fixture_ctx(5000000);
+    struct ctx ctx = fixture_ctx(60000000);
     int n = 4;
     assert_int_equal(fixture_orders->ops->parked(fixture_orders, &ctx, 60000, parked, &n), 0);
     assert_int_equal(n, 0);
@@ -193,7 +193,7 @@ static void test_expire(void **state)
     struct orders_command paid = command_of(&rows[0], "in-time");
     assert_int_equal(pay(item, &paid, 1, false), 0);
     struct orders_unsettled ends[2];
-    struct ctx ctx = fixture_ctx(5000000);
+    struct ctx ctx = fixture_ctx(60000000);
     int n = 2;
     int64_t now = clock_wall_us() / 1000;
     assert_int_equal(

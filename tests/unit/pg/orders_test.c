@@ -42,7 +42,7 @@ static int teardown(void **state)
 
 static int place(struct item item, struct orders_row *rows, int n)
 {
-    struct ctx ctx = fixture_ctx(5000000);
+    struct ctx ctx = fixture_ctx(60000000);
     struct orders_timing timing;
     return o->ops->place(o, &ctx, item, rows, n, &timing);
 }
@@ -54,7 +54,7 @@ static void test_place_created_known_rejected(void **state)
     struct orders_row rows[5];
     fixture_rows(rows, 5);
     rows[1].user_id = rows[0].user_id;
-    struct ctx ctx = fixture_ctx(5000000);
+    struct ctx ctx = fixture_ctx(60000000);
     struct orders_timing timing = {-1, -1, -1, -1};
     assert_int_equal(o->ops->place(o, &ctx, item, rows, 5, &timing), 0);
     assert_true(timing.inbox_us > 0 && timing.orders_us > 0 && timing.inventory_us > 0 &&
@@ -90,7 +90,7 @@ static void test_place_created_known_rejected(void **state)
         assert_int_equal(again[i].outbox_id, 0);
     }
     struct orders_inventory inv;
-    ctx = fixture_ctx(5000000);
+    ctx = fixture_ctx(60000000);
     assert_int_equal(o->ops->inventory(o, &ctx, item, &inv), 0);
     assert_int_equal(inv.total, 3);
     assert_int_equal(inv.sold, 3);
@@ -123,7 +123,7 @@ static void test_a_reason_of_tomorrow(void **state)
     assert_int_equal(again[0].outcome, ORDERS_KNOWN);
     assert_int_equal(again[1].outcome, ORDERS_QUARANTINED); /* left */
     assert_int_equal(again[2].outcome, ORDERS_KNOWN);
-    struct ctx ctx = fixture_ctx(5000000);
+    struct ctx ctx = fixture_ctx(60000000);
     assert_int_equal(o->ops->inbox(o, &ctx, ids, inbox, 3), 0);
     assert_string_equal(inbox[0].status, "COMPLETED");
     assert_string_equal(inbox[1].status, ORDERS_UNREADABLE);
@@ -156,7 +156,7 @@ static void test_warmed_items(void **state)
              (long)items[2].activity_id);
     fixture_execute(sql);
     int n = 64;
-    struct ctx ctx = fixture_ctx(5000000);
+    struct ctx ctx = fixture_ctx(60000000);
     assert_int_equal(o->ops->warmed(o, &ctx, got, &n), 0);
     assert_true(n >= 2);
     assert_true(item_eq(got[n - 2], items[1]) && item_eq(got[n - 1], items[3]));
@@ -198,7 +198,7 @@ static void test_rule20_own_failures_are_invalid(void **state)
 static void test_rule21_probe(void **state)
 {
     (void)state;
-    struct ctx ctx = fixture_ctx(5000000);
+    struct ctx ctx = fixture_ctx(60000000);
     assert_int_equal(o->ops->probe(o, &ctx), 0);
     struct orders_timing timing;
     assert_int_equal(o->ops->place(o, &ctx, (struct item){1, 1}, NULL, 0, &timing), 0);
@@ -213,7 +213,7 @@ static void test_settling(void **state)
     fixture_rows(rows, 4);
     rows[3].user_id = rows[2].user_id;
     assert_int_equal(place(item, rows, 4), 0);
-    struct ctx ctx = fixture_ctx(5000000);
+    struct ctx ctx = fixture_ctx(60000000);
     int64_t ids[] = {rows[0].outbox_id, rows[1].outbox_id};
     assert_int_equal(o->ops->mark_settled(o, &ctx, ids, 2, true), 0);
     assert_int_equal(o->ops->mark_settled(o, &ctx, ids, 0, true), 0);
@@ -245,7 +245,7 @@ static void test_inbox_and_void(void **state)
     struct orders_row rows[3];
     fixture_rows(rows, 3);
     assert_int_equal(place(item, rows, 2), 0);
-    struct ctx ctx = fixture_ctx(5000000);
+    struct ctx ctx = fixture_ctx(60000000);
     struct uuid ids[] = {rows[2].message_id, rows[1].message_id, rows[0].message_id};
     struct orders_inbox in[3];
     assert_int_equal(o->ops->inbox(o, &ctx, ids, in, 3), 0);
@@ -293,7 +293,7 @@ static void test_rules_24_25_quarantine(void **state)
         .reason = STR("it \xff\x01 broke"),
         .deliveries = 9,
     };
-    struct ctx ctx = fixture_ctx(5000000);
+    struct ctx ctx = fixture_ctx(60000000);
     bool settled;
     assert_int_equal(o->ops->quarantine(o, &ctx, &dl, 1, &settled), 0);
     assert_int_equal(settled, 0);
@@ -351,7 +351,7 @@ static void test_attempts_and_suspects(void **state)
     fixture_rows(rows, 2);
     struct uuid ids[] = {rows[0].message_id, rows[1].message_id};
     int counts[2];
-    struct ctx ctx = fixture_ctx(5000000);
+    struct ctx ctx = fixture_ctx(60000000);
     assert_int_equal(o->ops->attempts(o, &ctx, ids, counts, 2), 0);
     assert_int_equal(counts[0] + counts[1], 0);
     assert_int_equal(o->ops->count_attempts(o, &ctx, ids, "decode", counts, 2), 0);
@@ -381,7 +381,7 @@ static void test_attempts_and_suspects(void **state)
 static void test_age_of_the_fleet(void **state)
 {
     (void)state;
-    struct ctx ctx = fixture_ctx(5000000);
+    struct ctx ctx = fixture_ctx(60000000);
     int64_t fleet = -1;
     fixture_execute("DELETE FROM worker_lives");
     assert_int_equal(o->ops->beat(o, &ctx, STR("old"), 60000, &fleet), 0);
@@ -403,7 +403,7 @@ static void test_finding(void **state)
     struct item item = fixture_item(3);
     struct orders_row rows[2];
     fixture_rows(rows, 2);
-    struct ctx ctx = fixture_ctx(5000000);
+    struct ctx ctx = fixture_ctx(60000000);
     struct orders_inbox in;
     struct orders_order order;
     assert_int_equal(

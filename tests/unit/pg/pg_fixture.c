@@ -117,7 +117,7 @@ int fixture_port_teardown(void **state)
 
 void fixture_place(struct item item, struct orders_row *rows, int n)
 {
-    struct ctx ctx = fixture_ctx(5000000);
+    struct ctx ctx = fixture_ctx(60000000);
     struct orders_timing timing;
     assert_int_equal(fixture_orders->ops->place(fixture_orders, &ctx, item, rows, n, &timing), 0);
 }

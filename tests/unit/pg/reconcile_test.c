@@ -6,7 +6,7 @@
 
 static int begin(struct item item, const char *life, int64_t lease_ms, struct orders_books *books)
 {
-    struct ctx ctx = fixture_ctx(5000000);
+    struct ctx ctx = fixture_ctx(60000000);
     return fixture_orders->ops->reconcile_begin(fixture_orders, &ctx, item, str_of(life), lease_ms,
                                                 books);
 }
@@ -14,7 +14,7 @@ static int begin(struct item item, const char *life, int64_t lease_ms, struct or
 static void end(struct item item, const char *life, const char *outcome, const char *detail,
                 int64_t walked, bool answered)
 {
-    struct ctx ctx = fixture_ctx(5000000);
+    struct ctx ctx = fixture_ctx(60000000);
     struct orders_reconciled e = {.item = item,
                                   .started_ms = clock_wall_us() / 1000,
                                   .outcome = outcome,
@@ -78,7 +78,7 @@ static void test_who_asks_is_answered_once(void **state)
     (void)state;
     struct item item = fixture_item(5), asked;
     struct orders_books books;
-    struct ctx ctx = fixture_ctx(5000000);
+    struct ctx ctx = fixture_ctx(60000000);
     char sql[256];
     assert_int_equal(
         fixture_orders->ops->reconcile_asked(fixture_orders, &ctx, STR("a"), 60000, &asked), 1);
@@ -107,7 +107,7 @@ static void test_what_is_known_of_reservations(void **state)
     (void)state;
     struct item item = fixture_item(2);
     struct orders_row rows[4];
-    struct ctx ctx = fixture_ctx(5000000);
+    struct ctx ctx = fixture_ctx(60000000);
     fixture_rows(rows, 4);
     fixture_place(item, rows, 3); /* the third finds nothing free */
     struct orders_command cancel = {.message_id = event_cancel_id(&rows[1].reservation_id),
@@ -146,7 +146,7 @@ static void test_active_orders_in_pages(void **state)
     struct item item = fixture_item(10);
     struct orders_row rows[5];
     struct orders_active page[3];
-    struct ctx ctx = fixture_ctx(5000000);
+    struct ctx ctx = fixture_ctx(60000000);
     fixture_rows(rows, 5);
     fixture_place(item, rows, 5);
     int64_t after = 0;

@@ -7,7 +7,7 @@
 
 static int unpublished(struct result *rows, int max)
 {
-    struct ctx ctx = fixture_ctx(5000000);
+    struct ctx ctx = fixture_ctx(60000000);
     int n = max;
     assert_int_equal(fixture_orders->ops->unpublished(fixture_orders, &ctx, 0, rows, &n), 0);
     return n;
@@ -15,13 +15,13 @@ static int unpublished(struct result *rows, int max)
 
 static void mark_settled(const int64_t *ids, int n)
 {
-    struct ctx ctx = fixture_ctx(5000000);
+    struct ctx ctx = fixture_ctx(60000000);
     assert_int_equal(fixture_orders->ops->mark_settled(fixture_orders, &ctx, ids, n, true), 0);
 }
 
 static void mark_published(const struct result *rows, int n)
 {
-    struct ctx ctx = fixture_ctx(5000000);
+    struct ctx ctx = fixture_ctx(60000000);
     int64_t ids[16];
     for (int i = 0; i < n; i++)
         ids[i] = rows[i].id;
@@ -56,7 +56,7 @@ static void test_results(void **state)
                         clock_wall_us() / 1000 + 1000);
     }
     struct orders_unpublished backlog;
-    struct ctx ctx = fixture_ctx(5000000);
+    struct ctx ctx = fixture_ctx(60000000);
     assert_int_equal(fixture_orders->ops->unpublished_backlog(fixture_orders, &ctx, 10, &backlog),
                      0);
     assert_int_equal(backlog.waiting, 2);
@@ -74,7 +74,7 @@ static void test_settled_for_nobody(void **state)
     struct item item = fixture_item(1);
     struct orders_row row;
     struct result results[4];
-    struct ctx ctx = fixture_ctx(5000000);
+    struct ctx ctx = fixture_ctx(60000000);
     fixture_rows(&row, 1);
     fixture_place(item, &row, 1);
     assert_int_equal(
@@ -86,7 +86,7 @@ static void test_settled_for_nobody(void **state)
 
 static struct orders_retained retain(bool results)
 {
-    struct ctx ctx = fixture_ctx(5000000);
+    struct ctx ctx = fixture_ctx(60000000);
     const struct orders_retention what = {
         .after_ms = 1, .strays_ms = 1000, .max = 100, .results = results};
     struct orders_retained taken = {0};
@@ -126,7 +126,7 @@ static void test_retention(void **state)
     assert_true(taken.rows[ORDERS_T_LEDGER] >= 3);
     assert_int_equal(fixture_number("SELECT count(*) FROM orders"), 5);
     /* strays */
-    struct ctx ctx = fixture_ctx(5000000);
+    struct ctx ctx = fixture_ctx(60000000);
     int64_t age;
     assert_int_equal(fixture_orders->ops->beat(fixture_orders, &ctx, STR("old"), 0, &age), 0);
     fixture_execute("UPDATE worker_lives SET beat_at = now() - interval '1 day'");
@@ -138,7 +138,7 @@ static void test_quarantined_commands(void **state)
 {
     (void)state;
     struct item item = fixture_item(5);
-    struct ctx ctx = fixture_ctx(5000000);
+    struct ctx ctx = fixture_ctx(60000000);
     struct orders_row row;
     fixture_rows(&row, 1);
     struct orders_dead_letter letters[3] = {
@@ -179,7 +179,7 @@ static void test_parked_failed(void **state)
     (void)state;
     struct item item = fixture_item(5);
     struct orders_row row;
-    struct ctx ctx = fixture_ctx(5000000);
+    struct ctx ctx = fixture_ctx(60000000);
     int quarantined = -1;
     fixture_rows(&row, 1);
     struct orders_command c = {.message_id = event_cancel_id(&row.reservation_id),

@@ -102,7 +102,7 @@ static void stop(void)
 
 static void get(struct test_call *t)
 {
-    CALL(t, in(5 * SECONDS), "GET", "key");
+    CALL(t, in(60 * SECONDS), "GET", "key");
     t->call.key_at = 1;
     redis_send(r, &t->call);
 }
@@ -178,7 +178,7 @@ static void a_script_is_repaired_behind_an_ask(void **state)
     start();
     a.answer = ask_b;
     b.answer = knows_it_the_second_time;
-    test_script_init(&t, in(5 * SECONDS), &s, 1, (const char *const[]){"key", NULL});
+    test_script_init(&t, in(60 * SECONDS), &s, 1, (const char *const[]){"key", NULL});
     redis_send(r, &t.call);
     UNTIL(loop, t.ends);
     assert_int_equal(t.rc, 0);
@@ -251,7 +251,7 @@ static void a_call_without_a_key_is_followed_too(void **state)
     struct test_call t;
     start();
     a.answer = moved_to_b;
-    CALL(&t, in(5 * SECONDS), "GET", "key");
+    CALL(&t, in(60 * SECONDS), "GET", "key");
     redis_send(r, &t.call);
     UNTIL(loop, t.ends);
     assert_int_equal(t.rc, 0);
@@ -279,7 +279,7 @@ static void a_master_that_went_is_replaced(void **state)
 static void sends_again(struct test_call *t)
 {
     if (t->ends == 1) {
-        t->call.deadline_us = in(SECONDS);
+        t->call.deadline_us = in(60 * SECONDS);
         redis_send(r, &t->call);
     }
 }
@@ -293,7 +293,7 @@ static void freeing_completes_what_is_on_its_way_to_each(void **state)
     run(&t[0]); /* now both are connected */
     a.fake.on_command = b.fake.on_command = NULL;
     for (int i = 0; i < 2; i++) {
-        CALL(&t[i], in(5 * SECONDS), "GET", "key");
+        CALL(&t[i], in(60 * SECONDS), "GET", "key");
         t[i].call.key_at = 1;
         t[i].then = sends_again;
         redis_send(r, &t[i].call);
@@ -313,7 +313,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
-    until_turn(loop, in(SECONDS));
+    until_turn(loop, in(60 * SECONDS));
     loop_free(loop);
     return 0;
 }

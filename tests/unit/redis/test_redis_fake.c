@@ -53,7 +53,7 @@ static void a_late_reply_is_dropped_and_harms_nobody(void **state)
     uint64_t before = metric_value(late);
     struct test_call slow, other;
     CALL(&slow, in(20 * MS), "GET", "slow");
-    CALL(&other, in(5 * SECONDS), "GET", "other");
+    CALL(&other, in(60 * SECONDS), "GET", "other");
     redis_send(r, &slow.call);
     redis_send(r, &other.call);
     UNTIL(loop, slow.ends);
@@ -75,7 +75,7 @@ static void everything_of_a_turn_leaves_in_one_write(void **state)
     start((struct redis_config){0});
     static struct test_call calls[50];
     for (int i = 0; i < 50; i++) {
-        CALL(&calls[i], in(5 * SECONDS), "GET", "x");
+        CALL(&calls[i], in(60 * SECONDS), "GET", "x");
         redis_send(r, &calls[i].call);
     }
     UNTIL(loop, calls[49].ends);
@@ -89,15 +89,15 @@ static void replies_may_come_in_pieces(void **state)
     start((struct redis_config){0});
     fake.on_command = silent;
     struct test_call a, b;
-    CALL(&a, in(5 * SECONDS), "GET", "a");
-    CALL(&b, in(5 * SECONDS), "GET", "b");
+    CALL(&a, in(60 * SECONDS), "GET", "a");
+    CALL(&b, in(60 * SECONDS), "GET", "b");
     redis_send(r, &a.call);
     redis_send(r, &b.call);
     UNTIL(loop, fake.commands == 2);
     const char *bytes = "*2\r\n$3\r\none\r\n*2\r\n:1\r\n$-1\r\n$5\r\nhello\r\n";
     for (const char *p = bytes; *p; p++) {
         fake_say(conn(), (char[]){*p, 0});
-        until_turn(loop, in(SECONDS));
+        until_turn(loop, in(60 * SECONDS));
     }
     UNTIL(loop, b.ends);
     assert_int_equal(a.type, REDIS_ARRAY);
@@ -111,14 +111,14 @@ static void a_stalled_connection_is_given_up(void **state)
     start((struct redis_config){.stall_us = 60 * MS});
     fake.on_command = silent;
     struct test_call lost, next;
-    CALL(&lost, in(5 * SECONDS), "GET", "lost");
+    CALL(&lost, in(60 * SECONDS), "GET", "lost");
     redis_send(r, &lost.call);
     UNTIL(loop, lost.ends);
     assert_int_equal(lost.rc, ERR_UNCERTAIN);
     fake.on_command = NULL;
     UNTIL(loop, redis_ready(r));
     assert_int_equal(fake.accepted, 2);
-    CALL(&next, in(SECONDS), "GET", "next");
+    CALL(&next, in(60 * SECONDS), "GET", "next");
     redis_send(r, &next.call);
     UNTIL(loop, next.ends);
     assert_int_equal(next.rc, 0);
@@ -134,7 +134,7 @@ static void bytes_that_are_not_resp_cost_the_connection(void **state)
         start((struct redis_config){.stall_us = 60 * MS});
         fake.on_command = silent;
         struct test_call t;
-        CALL(&t, in(5 * SECONDS), "GET", "x");
+        CALL(&t, in(60 * SECONDS), "GET", "x");
         redis_send(r, &t.call);
         UNTIL(loop, fake.commands == 1);
         fake_say(conn(), bad[i]);
@@ -150,14 +150,14 @@ static void what_was_not_written_waits_for_the_next_connection(void **state)
     start((struct redis_config){.slot_us = 5 * SECONDS});
     fake.on_command = silent;
     struct test_call sent, waiting;
-    CALL(&sent, in(5 * SECONDS), "GET", "sent");
+    CALL(&sent, in(60 * SECONDS), "GET", "sent");
     redis_send(r, &sent.call);
     UNTIL(loop, fake.commands == 1);
     fake_close(conn());
     fake.on_command = NULL;
     UNTIL(loop, sent.ends);
     assert_int_equal(sent.rc, ERR_UNCERTAIN);
-    CALL(&waiting, in(5 * SECONDS), "GET", "waiting");
+    CALL(&waiting, in(60 * SECONDS), "GET", "waiting");
     redis_send(r, &waiting.call);
     UNTIL(loop, waiting.ends);
     assert_int_equal(waiting.rc, 0);
@@ -173,12 +173,12 @@ static void a_half_written_command_is_not_uncertain(void **state)
     static char big[1 << 20];
     memset(big, 'x', sizeof big - 1);
     struct test_call small, large;
-    CALL(&small, in(5 * SECONDS), "GET", "small");
-    CALL(&large, in(5 * SECONDS), "SET", "large", big);
+    CALL(&small, in(60 * SECONDS), "GET", "small");
+    CALL(&large, in(60 * SECONDS), "SET", "large", big);
     redis_send(r, &small.call);
     redis_send(r, &large.call);
     UNTIL(loop, large.call.sent_us);
-    until_turn(loop, in(SECONDS));
+    until_turn(loop, in(60 * SECONDS));
     fake_close(conn());
     UNTIL(loop, large.ends);
     assert_int_equal(small.rc, ERR_UNCERTAIN);
@@ -193,7 +193,7 @@ static void a_call_can_be_cancelled_at_each_stage(void **state)
     start((struct redis_config){0});
     fake.on_command = silent;
     struct test_call waiting, sent, other;
-    CALL(&waiting, in(5 * SECONDS), "GET", "a");
+    CALL(&waiting, in(60 * SECONDS), "GET", "a");
     redis_send(r, &waiting.call);
     redis_cancel(r, &waiting.call);
     redis_cancel(r, &waiting.call);
@@ -201,8 +201,8 @@ static void a_call_can_be_cancelled_at_each_stage(void **state)
     UNTIL(loop, waiting.ends);
     assert_int_equal(waiting.rc, ERR_CANCELED);
     assert_int_equal(fake.commands, 0);
-    CALL(&sent, in(5 * SECONDS), "GET", "b");
-    CALL(&other, in(5 * SECONDS), "GET", "c");
+    CALL(&sent, in(60 * SECONDS), "GET", "b");
+    CALL(&other, in(60 * SECONDS), "GET", "c");
     redis_send(r, &sent.call);
     redis_send(r, &other.call);
     UNTIL(loop, fake.commands == 2);
@@ -227,7 +227,7 @@ static void bounds_are_refused(void **state)
         CALL(&calls[i], in(i < 5 ? 20 * MS : 5 * SECONDS), "GET", "x");
         redis_send(r, &calls[i].call);
     }
-    CALL(&calls[10], in(5 * SECONDS), "GET", "x");
+    CALL(&calls[10], in(60 * SECONDS), "GET", "x");
     redis_send(r, &calls[10].call);
     assert_int_equal(calls[10].ends, 0); /* never inside redis_send */
     UNTIL(loop, calls[10].ends);
@@ -235,14 +235,14 @@ static void bounds_are_refused(void **state)
     UNTIL(loop, calls[4].ends);
     assert_int_equal(calls[4].rc, ERR_UNCERTAIN);
     /* Tombstones count: their replies are still owed. */
-    CALL(&calls[11], in(5 * SECONDS), "GET", "x");
+    CALL(&calls[11], in(60 * SECONDS), "GET", "x");
     redis_send(r, &calls[11].call);
     UNTIL(loop, calls[11].ends);
     assert_int_equal(calls[11].rc, ERR_OVERLOAD);
     fake_say(conn(), "+1\r\n+2\r\n+3\r\n+4\r\n+5\r\n+6\r\n");
     UNTIL(loop, calls[5].ends);
     assert_string_equal(calls[5].text, "6");
-    CALL(&calls[11], in(5 * SECONDS), "GET", "x");
+    CALL(&calls[11], in(60 * SECONDS), "GET", "x");
     redis_send(r, &calls[11].call);
     UNTIL(loop, fake.commands == 11);
     stop();
@@ -252,7 +252,7 @@ static void bounds_are_refused(void **state)
 static void sends_again(struct test_call *t)
 {
     if (t->ends == 1) {
-        t->call.deadline_us = in(SECONDS);
+        t->call.deadline_us = in(60 * SECONDS);
         redis_send(r, &t->call);
     }
 }
@@ -263,11 +263,11 @@ static void freeing_completes_what_waits(void **state)
     start((struct redis_config){0});
     fake.on_command = silent;
     struct test_call sent, waiting, stubborn;
-    CALL(&sent, in(5 * SECONDS), "GET", "a");
+    CALL(&sent, in(60 * SECONDS), "GET", "a");
     redis_send(r, &sent.call);
     UNTIL(loop, fake.commands == 1);
-    CALL(&waiting, in(5 * SECONDS), "GET", "b");
-    CALL(&stubborn, in(5 * SECONDS), "GET", "c");
+    CALL(&waiting, in(60 * SECONDS), "GET", "b");
+    CALL(&stubborn, in(60 * SECONDS), "GET", "c");
     stubborn.then = sends_again;
     redis_send(r, &waiting.call);
     redis_send(r, &stubborn.call);
@@ -306,7 +306,7 @@ static void error_replies_are_told_apart(void **state)
     fake.on_command = silent;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         struct test_call t;
-        CALL(&t, in(5 * SECONDS), "GET", "x");
+        CALL(&t, in(60 * SECONDS), "GET", "x");
         redis_send(r, &t.call);
         UNTIL(loop, fake.commands == (int)i + 1);
         fake_say(conn(), table[i].reply);
@@ -324,9 +324,9 @@ static void a_replica_is_left(void **state)
     start((struct redis_config){0});
     fake.on_command = silent;
     struct test_call first, second, later;
-    CALL(&first, in(5 * SECONDS), "SET", "x", "1");
-    CALL(&second, in(5 * SECONDS), "GET", "x");
-    CALL(&later, in(5 * SECONDS), "GET", "x");
+    CALL(&first, in(60 * SECONDS), "SET", "x", "1");
+    CALL(&second, in(60 * SECONDS), "GET", "x");
+    CALL(&later, in(60 * SECONDS), "GET", "x");
     redis_send(r, &first.call);
     redis_send(r, &second.call);
     UNTIL(loop, fake.commands == 2);
@@ -368,7 +368,7 @@ static void repairs_are_bounded(void **state)
     start((struct redis_config){0});
     fake.on_command = never_knows_a_script;
     struct test_call t;
-    test_script_init(&t, in(5 * SECONDS), &s, 1, (const char *const[]){"k", NULL});
+    test_script_init(&t, in(60 * SECONDS), &s, 1, (const char *const[]){"k", NULL});
     redis_send(r, &t.call);
     UNTIL(loop, t.ends);
     assert_int_equal(t.rc, 0);

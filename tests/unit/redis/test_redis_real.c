@@ -30,12 +30,12 @@ static void replies_come_in_order_and_in_type(void **state)
     (void)state;
     struct redis *r = connect_to(server.url);
     struct test_call set, get, none, incr, list, wrong;
-    CALL(&set, in(SECONDS), "SET", "a", "some text");
-    CALL(&get, in(SECONDS), "GET", "a");
-    CALL(&none, in(SECONDS), "GET", "none");
-    CALL(&incr, in(SECONDS), "INCRBY", "n", "41");
-    CALL(&list, in(SECONDS), "MGET", "a", "none");
-    CALL(&wrong, in(SECONDS), "INCR", "a");
+    CALL(&set, in(60 * SECONDS), "SET", "a", "some text");
+    CALL(&get, in(60 * SECONDS), "GET", "a");
+    CALL(&none, in(60 * SECONDS), "GET", "none");
+    CALL(&incr, in(60 * SECONDS), "INCRBY", "n", "41");
+    CALL(&list, in(60 * SECONDS), "MGET", "a", "none");
+    CALL(&wrong, in(60 * SECONDS), "INCR", "a");
     struct test_call *all[] = {&set, &get, &none, &incr, &list, &wrong};
     for (int i = 0; i < 6; i++) {
         redis_send(r, &all[i]->call); /* also while it is not up yet */
@@ -70,7 +70,7 @@ static void noscript_is_repaired_in_place(void **state)
     uint64_t before = metric_value(reloads);
     static struct test_call calls[100];
     for (int i = 0; i < 100; i++) {
-        test_script_init(&calls[i], in(5 * SECONDS), &script, 1,
+        test_script_init(&calls[i], in(60 * SECONDS), &script, 1,
                          (const char *const[]){"added", "1", NULL});
         redis_send(r, &calls[i].call);
     }
@@ -97,7 +97,7 @@ static void again(struct test_call *t)
         errors++;
     if (stop_load)
         return;
-    t->call.deadline_us = in(5 * SECONDS);
+    t->call.deadline_us = in(60 * SECONDS);
     redis_send(under_load, &t->call);
 }
 
@@ -110,7 +110,7 @@ static void flushes_under_load_reach_nobody(void **state)
     errors = answered = 0;
     stop_load = false;
     for (int i = 0; i < 64; i++) {
-        test_script_init(&calls[i], in(5 * SECONDS), &script, 1,
+        test_script_init(&calls[i], in(60 * SECONDS), &script, 1,
                          (const char *const[]){"loaded", "1", NULL});
         calls[i].then = again;
         redis_send(r, &calls[i].call);
@@ -125,7 +125,7 @@ static void flushes_under_load_reach_nobody(void **state)
     do {
         left = 0;
         UNTIL(loop, true);
-        until_turn(loop, in(SECONDS));
+        until_turn(loop, in(60 * SECONDS));
         for (int i = 0; i < 64; i++)
             left += calls[i].call.state != 0;
     } while (left);
@@ -139,7 +139,7 @@ static void a_restart_is_survived(void **state)
     (void)state;
     struct redis *r = connect_to(server.url);
     struct test_call sent, after, waits;
-    CALL(&sent, in(SECONDS), "BLPOP", "nothing", "0"); /* on its way when Redis dies */
+    CALL(&sent, in(60 * SECONDS), "BLPOP", "nothing", "0"); /* on its way when Redis dies */
     redis_send(r, &sent.call);
     UNTIL(loop, sent.call.sent_us);
     private_redis_kill(&server);
@@ -148,7 +148,7 @@ static void a_restart_is_survived(void **state)
     assert_false(redis_ready(r));
     /* Nobody is there: a call waits no longer than slot_us, though its own deadline is later. */
     int64_t began = clock_mono_us();
-    CALL(&waits, in(5 * SECONDS), "PING");
+    CALL(&waits, in(60 * SECONDS), "PING");
     redis_send(r, &waits.call);
     UNTIL(loop, waits.ends);
     assert_int_equal(waits.rc, ERR_UNAVAIL);
@@ -160,7 +160,7 @@ static void a_restart_is_survived(void **state)
     assert_int_equal(waits.rc, ERR_DEADLINE);
     private_redis_again(&server, NULL);
     UNTIL(loop, redis_ready(r));
-    CALL(&after, in(SECONDS), "GET", "loaded");
+    CALL(&after, in(60 * SECONDS), "GET", "loaded");
     redis_send(r, &after.call);
     UNTIL(loop, after.ends);
     assert_int_equal(after.rc, 0);
@@ -183,7 +183,7 @@ static void passwords_and_databases(void **state)
     snprintf(url, sizeof url, "redis://:p%%40ss:w@127.0.0.1:%d/3", port);
     struct redis *r = connect_to(url);
     struct test_call set;
-    CALL(&set, in(5 * SECONDS), "SET", "where", "3");
+    CALL(&set, in(60 * SECONDS), "SET", "where", "3");
     UNTIL(loop, redis_ready(r));
     redis_send(r, &set.call);
     UNTIL(loop, set.ends);
@@ -212,7 +212,7 @@ static void refusals_are_certain(void **state)
     struct redis *r = connect_to(server.url);
     struct test_call t;
     private_redis_text(&server, "CONFIG SET maxmemory 1");
-    test_script_init(&t, in(SECONDS), &script, 1, (const char *const[]){"oom", "1", NULL});
+    test_script_init(&t, in(60 * SECONDS), &script, 1, (const char *const[]){"oom", "1", NULL});
     redis_send(r, &t.call);
     UNTIL(loop, t.ends);
     assert_int_equal(t.rc, ERR_UNAVAIL);
@@ -221,7 +221,7 @@ static void refusals_are_certain(void **state)
     assert_int_equal(private_redis_int(&server, "EXISTS oom"), 0);
 
     private_redis_text(&server, "REPLICAOF 127.0.0.1 1");
-    test_script_init(&t, in(SECONDS), &script, 1, (const char *const[]){"oom", "1", NULL});
+    test_script_init(&t, in(60 * SECONDS), &script, 1, (const char *const[]){"oom", "1", NULL});
     redis_send(r, &t.call);
     UNTIL(loop, t.ends);
     assert_int_equal(t.rc, ERR_UNAVAIL);
@@ -229,7 +229,7 @@ static void refusals_are_certain(void **state)
     private_redis_text(&server, "REPLICAOF NO ONE");
 
     private_redis_text(&server, "CONFIG SET min-replicas-to-write 1");
-    test_script_init(&t, in(SECONDS), &script, 1, (const char *const[]){"oom", "1", NULL});
+    test_script_init(&t, in(60 * SECONDS), &script, 1, (const char *const[]){"oom", "1", NULL});
     redis_send(r, &t.call);
     UNTIL(loop, t.ends);
     assert_int_equal(t.rc, ERR_UNAVAIL);
