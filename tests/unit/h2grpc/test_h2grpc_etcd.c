@@ -243,7 +243,7 @@ static void run_load(int calls, int at_once)
     load = (struct load){.left = calls - at_once, .under_way = at_once};
     int64_t began = clock_mono_us(), cpu = clock_cpu_us();
     for (int i = 0; i < at_once; i++) {
-        test_call_init(&t[i], KV "Range", view(m, n), in(10 * SECONDS));
+        test_call_init(&t[i], KV "Range", view(m, n), in(60 * SECONDS));
         t[i].then = next;
         h2grpc_start(channel, &t[i].call);
     }
