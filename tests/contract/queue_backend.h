@@ -23,10 +23,9 @@ struct backend_traits {
                          no effect; else that is certain only after the lease, of extend */
     int dead_after;   /* deliveries, then it comes back as dead (rule 22); 0: never. retry_later of
                          the eighth delivery and of dead ones publishes again */
-    bool loses_with_the_dead; /* what is on its way to a consumer that dies may be lost for ever;
-                                 the flows' recovery publishes it again, and so does the
-                                 conformance suite */
-    bool refuses; /* a server with a mind of its own: receive may be ERR_UNAVAIL for a while */
+    bool loses_with_the_dead;    /* what is on its way to a consumer that dies may be lost for ever;
+                                    the flows' recovery publishes it again, and so does the
+                                    conformance suite */
     int64_t redelivery_slack_us; /* redelivered that much later than on streams, at most */
     int64_t latency_us;          /* from append to an idle receive, the median at most */
 };

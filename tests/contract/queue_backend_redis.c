@@ -18,7 +18,8 @@ const struct backend_traits backend_traits = {
     .locates = true,
     .sees_others = true,
     .tells_stale = true,
-    .latency_us = 20000, /* architecture 6 */
+    .redelivery_slack_us = 3000000, /* a machine that stalls */
+    .latency_us = 20000,            /* architecture 6 */
 };
 
 struct private_redis backend_redis;
@@ -65,8 +66,8 @@ struct queue *backend_consumer(const char *name, int max_in_hand)
 {
     char err[128] = "";
     struct redis_stream_config c = {.redis = {.url = backend_redis.url,
-                                              .dial_us = 500000,
-                                              .stall_us = 2000000,
+                                              .dial_us = 5000000,
+                                              .stall_us = 4000000,
                                               .backoff_min_us = 10000,
                                               .backoff_max_us = 100000,
                                               .max_pending = 1024,

@@ -39,7 +39,6 @@ const struct backend_traits backend_traits = {
      * happens in the millisecond of the pop, both checkpoints have one key, and the ack of the
      * first is taken for both. */
     .loses_with_the_dead = true,
-    .refuses = true,
     .redelivery_slack_us = 5000000, /* the design's rocketmq.md 8 */
     .latency_us = 40000,
 };

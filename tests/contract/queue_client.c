@@ -3,7 +3,7 @@
 #include "base/panic.h"
 
 #define PATIENCE_US 30000000
-#define OP_US 2000000
+#define OP_US 20000000
 
 struct batch_op {
     struct queue_batch b;
@@ -122,7 +122,7 @@ int client_receive(struct queue *q, struct hand *h, int max, int64_t wait_us)
     do {
         client_receive_start(&p, q, max, wait_us);
         rc = client_receive_end(&p, h);
-    } while (rc == ERR_UNAVAIL && backend_traits.refuses && backend_now_us() < end);
+    } while (rc == ERR_UNAVAIL && !backend_virtual && backend_now_us() < end);
     return rc;
 }
 

@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#define PATIENCE_US 20000000
-#define OP_US 5000000
+#define PATIENCE_US 60000000
+#define OP_US 20000000
 
 static bool over;
 static int result;

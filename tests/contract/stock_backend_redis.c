@@ -22,8 +22,8 @@ void backend_start(bool streams)
         private_topology_start(&redis, REDIS_TOPOLOGY, more);
     }
     struct redis_stock_config c = {.redis = {.url = redis.url,
-                                             .dial_us = 500000,
-                                             .stall_us = 2000000,
+                                             .dial_us = 5000000,
+                                             .stall_us = 4000000,
                                              .backoff_min_us = 10000,
                                              .backoff_max_us = 100000,
                                              .max_pending = 1024,

@@ -3,8 +3,8 @@
 #include "base/panic.h"
 #include <stdlib.h>
 
-#define PATIENCE_US 10000000
-#define OP_US 1000000
+#define PATIENCE_US 60000000
+#define OP_US 20000000
 
 static bool over;
 static int result;

@@ -231,11 +231,9 @@ static void an_answer_cut_at_every_byte(void **state)
     assert_true(whole > 0);
 }
 
-static void what_the_kernel_never_took_is_sent_again(void **state)
+/* False: the kernel took the call after all, which it may while this process sleeps. */
+static bool sent_again_after_the_kernel_took_none_of_it(void)
 {
-    (void)state;
-    h2_server_setting(&server, 4, INT32_MAX);
-    begin();
     struct test_call first, big, after;
     assert_int_equal(run(&first), 0);
     h2_say_u32(conn(), WINDOW, 0, 1 << 30);
@@ -248,16 +246,31 @@ static void what_the_kernel_never_took_is_sent_again(void **state)
     UNTIL(loop, big.call.sent_us);
     struct metric *retries = of_link_total("seckill_grpc_retries_total");
     uint64_t before = metric_value(retries);
+    int accepted = server.accepted;
     start(&after);
     UNTIL(loop, after.call.sent_us); /* behind the bytes that the socket does not take */
     assert_int_equal(after.ends, 0);
     h2_close(conn());
     UNTIL(loop, big.ends && after.ends);
-    assert_int_equal(metric_value(retries), before + 1);
     assert_int_equal(big.end.rc, ERR_UNCERTAIN);
-    assert_int_equal(after.end.rc, 0);
-    assert_int_equal(server.accepted, 2);
     free(bytes);
+    if (after.end.rc == ERR_UNCERTAIN)
+        return false;
+    assert_int_equal(after.end.rc, 0);
+    assert_int_equal(metric_value(retries), before + 1);
+    assert_int_equal(server.accepted, accepted + 1);
+    return true;
+}
+
+static void what_the_kernel_never_took_is_sent_again(void **state)
+{
+    (void)state;
+    h2_server_setting(&server, 4, INT32_MAX);
+    begin();
+    bool again = false;
+    for (int i = 0; i < 10 && !again; i++)
+        again = sent_again_after_the_kernel_took_none_of_it();
+    assert_true(again);
 }
 
 static void a_dead_connection_is_given_up_by_who_knows(void **state)
